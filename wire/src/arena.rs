@@ -1,0 +1,330 @@
+//! The arena: a memfd that every process of the tree maps, laid out as
+//! control page · request slots · scratch · ring headers · ring data.
+
+use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64};
+
+use crate::ring::RingHeader;
+
+/// First word of [`Control`]; a mapping that does not start with it is not an arena.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"xgate\0\0\x01");
+/// Calls with a number below this have an entry in [`Control::interest`].
+pub const CALLS: usize = 1024;
+/// Number of request slots; a task that finds none free yields until one is.
+pub const REQUESTS: usize = 64;
+/// Bytes at the start of the arena for [`Control`] and the request slots.
+pub const CONTROL_SIZE: usize = 64 << 10;
+/// Bytes after that in which the supervisor puts answers too long for a request slot.
+pub const SCRATCH_SIZE: usize = 192 << 10;
+
+/// What a task does with a call of which the hook does not want to know.
+pub const INTEREST_NONE: u8 = 0;
+/// The hook wants to see this call's entry and exit.
+pub const INTEREST_HOOK: u8 = 1;
+
+/// How sites are found and whether anything can escape.
+#[repr(u32)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mode {
+    /// Syscall User Dispatch stays armed: a site is patched after it has trapped.
+    Exhaustive = 0,
+    /// Sites are found by scanning what becomes executable; nothing traps.
+    Fast = 1,
+}
+
+/// The built-in hook that runs in the target.
+#[repr(u32)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HookKind {
+    /// Every call goes straight through.
+    Pass = 0,
+    /// Every call of interest becomes an enter and an exit record.
+    Trace = 1,
+}
+
+/// Sizes of the parts of an arena that vary. All in bytes or counts.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Geometry {
+    /// Number of rings; zero where the hook writes no records.
+    pub rings: u32,
+    /// Data bytes of each ring, a power of two.
+    pub ring_size: u32,
+}
+
+impl Geometry {
+    /// Offset of the first ring header.
+    pub const HEADERS: usize = CONTROL_SIZE + SCRATCH_SIZE;
+
+    /// Offset of the data of ring 0 in an arena that was made with this geometry.
+    pub const fn data_offset(self) -> usize {
+        (Self::HEADERS + self.rings as usize * size_of::<RingHeader>()).next_multiple_of(4096)
+    }
+
+    /// Length of the whole arena.
+    pub const fn size(self) -> usize {
+        self.size_of_rings(self.rings)
+    }
+
+    /// Length of the part of the arena that holds the first `rings` rings: what a process
+    /// maps whose address space is limited.
+    pub const fn size_of_rings(self, rings: u32) -> usize {
+        self.data_offset() + rings as usize * self.ring_size as usize
+    }
+}
+
+/// The first bytes of the arena.
+#[repr(C)]
+pub struct Control {
+    /// [`MAGIC`].
+    pub magic: u64,
+    /// Sizes of the rings.
+    pub geometry: Geometry,
+    /// A [`Mode`].
+    pub mode: u32,
+    /// A [`HookKind`].
+    pub hook: u32,
+    /// Whether children and new programs are followed (0 or 1).
+    pub follow: u32,
+    /// Most bytes of a string or buffer that a record carries (strace's `-s`).
+    pub string_limit: u32,
+    /// A site is patched when it traps for this many times.
+    pub patch_after: u32,
+    /// Whether every patch decision is reported through a [`RequestKind::Site`] (0 or 1).
+    pub report_sites: u32,
+    /// Futex on which the supervisor sleeps; tasks add one and wake it.
+    pub doorbell: AtomicU32,
+    /// Added to by the supervisor at least once a second; stands still when it is gone.
+    pub heartbeat: AtomicU32,
+    /// Process id of the supervisor in its own namespace.
+    pub supervisor: AtomicI32,
+    /// Set when tracing ends before the processes do: tasks stop writing records.
+    pub detached: AtomicU32,
+    /// Where a following image should put the agent, so that addresses stay the same in
+    /// the whole tree (filters of the program are rewritten to name them).
+    pub agent_base: AtomicU64,
+    /// Sites trapped, patched, and calls that went by a signal; for `run --stats` and tests.
+    pub counters: Counters,
+    /// Per call number: [`INTEREST_NONE`] or [`INTEREST_HOOK`].
+    pub interest: [u8; CALLS],
+    /// Requests of tasks to the supervisor.
+    pub requests: [Request; REQUESTS],
+}
+
+const _: () = assert!(size_of::<Control>() <= CONTROL_SIZE);
+
+/// What happened in the whole tree; added to without order.
+#[repr(C)]
+#[derive(Default)]
+pub struct Counters {
+    /// SIGSYS signals taken by Syscall User Dispatch.
+    pub traps: AtomicU64,
+    /// Sites patched by a jump over the preceding `mov`.
+    pub patched_mov: AtomicU64,
+    /// Sites patched by a jump whose displacement borrows the next instruction's bytes.
+    pub patched_pun: AtomicU64,
+    /// Sites patched by moving the preceding instruction.
+    pub patched_relocated: AtomicU64,
+    /// Sites that stay with the signal.
+    pub unpatched: AtomicU64,
+    /// Signals of the program that went through the agent.
+    pub signals: AtomicU64,
+    /// Signals that arrived inside a hook and were held back until its end.
+    pub deferred: AtomicU64,
+    /// Tasks created.
+    pub tasks: AtomicU64,
+    /// Programs executed.
+    pub execs: AtomicU64,
+}
+
+/// What a task asks of the supervisor.
+#[repr(u32)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RequestKind {
+    /// `tid` is about to execute a program: attach to it. Answer 0, or `-errno`.
+    Exec = 1,
+    /// The exec did not happen: let go of `tid`. No answer.
+    ExecFailed = 2,
+    /// `pid` is a new process (`args[0]` its parent). Answer 0 once it is known.
+    Process = 3,
+    /// A site was decided on: `args` = address after the call instruction, [`SiteKind`],
+    /// reason, call number. Answer 0.
+    Site = 4,
+    /// Find the sites in `args[0] .. args[0] + args[1]` of `pid`. Answer: their number, as
+    /// [`SiteEntry`] in the scratch area, which belongs to the task until it sends
+    /// [`RequestKind::ScanDone`].
+    Scan = 5,
+    /// The scratch area may be used again. No answer.
+    ScanDone = 6,
+    /// Move the instruction before the site at `args[0]` (its address) to `args[1]` (where
+    /// the trampoline will be). Answer: number of bytes in `data`, or `-errno`.
+    Relocate = 7,
+    /// A program was left to run without the agent; `data` says why. No answer.
+    Untraced = 8,
+}
+
+/// How a site was patched, or that it was not.
+#[repr(u32)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SiteKind {
+    /// The `mov $nr, %eax` before it became a jump.
+    Mov = 1,
+    /// The call instruction became a jump that borrows the next three bytes.
+    Pun = 2,
+    /// The instruction before it was moved into the trampoline.
+    Relocated = 3,
+    /// It stays as it is and traps at each call.
+    Signal = 4,
+}
+
+impl SiteKind {
+    /// The kind whose discriminant is `n`.
+    pub fn from_u64(n: u64) -> Option<Self> {
+        Some(match n {
+            1 => Self::Mov,
+            2 => Self::Pun,
+            3 => Self::Relocated,
+            4 => Self::Signal,
+            _ => return None,
+        })
+    }
+}
+
+/// Why a site stays with the signal (second word of [`RequestKind::Site`]).
+#[repr(u32)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SiteReason {
+    /// It was patched.
+    None = 0,
+    /// Unwinders recognise a signal's return by its bytes.
+    SignalReturn = 1,
+    /// No free memory within reach of a jump.
+    NoRoom = 2,
+    /// The page cannot be made writable.
+    Protected = 3,
+    /// The bytes lie across a cache line and other threads may be running them.
+    Straddles = 4,
+    /// No neighbouring instruction can be moved.
+    NotMovable = 5,
+    /// The program uses the %gs register itself.
+    UsesGs = 6,
+    /// A 32-bit call instruction.
+    Compat = 7,
+    /// The site has not been called often enough to pay for a patch.
+    Cold = 8,
+}
+
+impl SiteReason {
+    /// One clause that completes "stays on the signal because …".
+    pub fn text(n: u64) -> &'static str {
+        match n {
+            0 => "",
+            1 => "unwinders recognise a signal's return by its bytes",
+            2 => "no free memory within reach of a jump",
+            3 => "the page cannot be made writable",
+            4 => "its bytes cross a cache line while other threads run",
+            5 => "no neighbouring instruction can be moved",
+            6 => "the program uses %gs itself",
+            7 => "a 32-bit call instruction",
+            8 => "called too seldom to pay for a patch",
+            _ => "unknown",
+        }
+    }
+}
+
+/// Free; a task takes it by compare-and-swap.
+pub const REQUEST_FREE: u32 = 0;
+/// Being filled in.
+pub const REQUEST_TAKEN: u32 = 1;
+/// For the supervisor to read.
+pub const REQUEST_SENT: u32 = 2;
+/// Answered; the task frees it.
+pub const REQUEST_ANSWERED: u32 = 3;
+
+/// One slot. `state` is the futex on which the task waits for [`REQUEST_ANSWERED`].
+#[repr(C)]
+pub struct Request {
+    /// One of the `REQUEST_*` states.
+    pub state: AtomicU32,
+    /// A [`RequestKind`].
+    pub kind: AtomicU32,
+    /// Process id as the task sees it.
+    pub pid: AtomicI32,
+    /// Thread id as the task sees it.
+    pub tid: AtomicI32,
+    /// Words whose meaning `kind` gives.
+    pub args: [AtomicU64; 4],
+    /// The answer.
+    pub result: AtomicU64,
+    /// Whether anyone waits for the answer (0 or 1); if not the supervisor frees the slot.
+    pub wants_answer: AtomicU32,
+    /// Bytes of the question or the answer whose meaning `kind` gives.
+    pub data_len: AtomicU32,
+    /// See `data_len`.
+    pub data: [AtomicU64; 32],
+}
+
+/// One site found by [`RequestKind::Scan`].
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SiteEntry {
+    /// Offset of the call instruction from the start of the scanned range.
+    pub offset: u32,
+    /// Length of the instruction before it when that may be moved, else 0.
+    pub before: u32,
+}
+
+/// A mapped arena.
+///
+/// Every method takes `&self`: what is shared is atomic, or owned by the one task whose
+/// ring it is.
+#[derive(Clone, Copy)]
+pub struct Arena {
+    base: *mut u8,
+}
+
+// SAFETY: an arena is a shared mapping whose mutable words are atomics.
+unsafe impl Send for Arena {}
+// SAFETY: as above.
+unsafe impl Sync for Arena {}
+
+impl Arena {
+    /// # Safety
+    /// `base` is the start of a readable and writable mapping of an arena that stays mapped
+    /// for as long as this value or anything borrowed from it is used.
+    pub const unsafe fn new(base: *mut u8) -> Self {
+        Self { base }
+    }
+
+    /// Start of the mapping.
+    pub fn base(&self) -> *mut u8 {
+        self.base
+    }
+
+    /// The control page.
+    pub fn control(&self) -> &Control {
+        // SAFETY: `new` requires a mapped arena, which starts with a `Control`.
+        unsafe { &*self.base.cast() }
+    }
+
+    /// The scratch area for answers of any length.
+    pub fn scratch(&self) -> *mut u8 {
+        // SAFETY: the scratch area lies inside every arena.
+        unsafe { self.base.add(CONTROL_SIZE) }
+    }
+
+    /// Header of ring `index`, which must be below the number of rings.
+    pub fn ring(&self, index: u32) -> &RingHeader {
+        debug_assert!(index < self.control().geometry.rings);
+        // SAFETY: the headers of all rings lie inside every arena that has them.
+        unsafe { &*self.base.add(Geometry::HEADERS).cast::<RingHeader>().add(index as usize) }
+    }
+
+    /// Data of ring `index`: `geometry.ring_size` bytes.
+    pub fn ring_data(&self, index: u32) -> *mut u8 {
+        let geometry = self.control().geometry;
+        // SAFETY: the caller's mapping covers this ring (see `Geometry::size_of_rings`).
+        unsafe {
+            self.base.add(geometry.data_offset() + index as usize * geometry.ring_size as usize)
+        }
+    }
+}

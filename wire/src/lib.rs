@@ -1,0 +1,17 @@
+//! What the agent and the supervisor share: one memory area (the *arena*) per tree of
+//! traced processes, and the records that travel through it.
+//!
+//! Owns: the layout of the arena, the ring that carries one task's records, the request
+//! slots by which a task asks the supervisor for something, and the encoding of records.
+//! Never does: system calls, allocation, or anything that could differ between the two
+//! sides; both compile this same file. Where the data goes next: the agent writes
+//! (`agent/src/trace.rs`), the supervisor reads (`launch/src/drain.rs`), `decode` prints.
+#![no_std]
+
+pub mod arena;
+pub mod record;
+pub mod ring;
+
+pub use arena::{Arena, Control, Geometry, Request, RequestKind, SiteEntry};
+pub use record::{Blob, BlobKind, Kind, Record, Writer};
+pub use ring::RingHeader;
