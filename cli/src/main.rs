@@ -1,2 +1,87 @@
-//! placeholder
-fn main() {}
+//! The `crossgate` program: its commands and options, and what they print.
+//!
+//! Owns: the command line, one file per command. Never does: tracing itself; it fills in
+//! `crossgate_launch::Options`, and what comes back goes through `crossgate_decode`.
+
+mod filter;
+mod run;
+mod sites;
+mod trace;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use crossgate_launch::{Error, Mode};
+
+/// See and shape every system call of an unmodified program, in process.
+#[derive(Parser)]
+#[command(name = "crossgate", version, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run a program with every call passing through crossgate, unseen
+    Run(run::Run),
+    /// Print every system call of a program and its children, as strace does
+    Trace(trace::Trace),
+    /// Run a program, then show how each of its call instructions was patched, and why not
+    Sites(sites::Sites),
+}
+
+/// What every command that starts a program takes.
+#[derive(Args)]
+struct Target {
+    /// How call instructions are found
+    #[arg(long, value_enum, default_value_t = ModeName::Exhaustive)]
+    mode: ModeName,
+    /// Follow children and the programs they execute (the default)
+    #[arg(short = 'f', long, overrides_with = "no_follow")]
+    follow: bool,
+    /// Leave children and executed programs alone
+    #[arg(long)]
+    no_follow: bool,
+    /// The program and its arguments
+    #[arg(trailing_var_arg = true, required = true, value_name = "PROGRAM")]
+    program: Vec<OsString>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ModeName {
+    /// Nothing escapes: what is not patched yet is caught by the kernel
+    Exhaustive,
+    /// Only what a scan of the code finds, at less cost per call
+    Fast,
+}
+
+impl ModeName {
+    fn mode(self) -> Mode {
+        match self {
+            Self::Exhaustive => Mode::Exhaustive,
+            Self::Fast => Mode::Fast,
+        }
+    }
+}
+
+/// One line on standard error that says who speaks.
+fn say(text: &str) {
+    eprintln!("crossgate: {text}");
+}
+
+fn main() -> ExitCode {
+    let done: Result<u8, Error> = match Cli::parse().command {
+        Command::Run(run) => run.execute(),
+        Command::Trace(trace) => trace.execute(),
+        Command::Sites(sites) => sites.execute(),
+    };
+    match done {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            say(&error.message);
+            ExitCode::from(error.code)
+        }
+    }
+}

@@ -102,6 +102,8 @@ pub struct Control {
     /// Where a following image should put the agent, so that addresses stay the same in
     /// the whole tree (filters of the program are rewritten to name them).
     pub agent_base: AtomicU64,
+    /// One more than the highest ring that was ever taken.
+    pub rings_used: AtomicU32,
     /// Sites trapped, patched, and calls that went by a signal; for `run --stats` and tests.
     pub counters: Counters,
     /// Per call number: [`INTEREST_NONE`] or [`INTEREST_HOOK`].
@@ -149,14 +151,14 @@ pub enum RequestKind {
     /// A site was decided on: `args` = address after the call instruction, [`SiteKind`],
     /// reason, call number. Answer 0.
     Site = 4,
-    /// Find the sites in `args[0] .. args[0] + args[1]` of `pid`. Answer: their number, as
+    /// Find the sites in the executable part of `args[0] .. args[0] + args[1]` of `pid`. Answer: their number, as
     /// [`SiteEntry`] in the scratch area, which belongs to the task until it sends
     /// [`RequestKind::ScanDone`].
     Scan = 5,
     /// The scratch area may be used again. No answer.
     ScanDone = 6,
-    /// Move the instruction before the site at `args[0]` (its address) to `args[1]` (where
-    /// the trampoline will be). Answer: number of bytes in `data`, or `-errno`.
+    /// Which instruction before the site at `args[0]` (the call instruction's address) may
+    /// run elsewhere? Answer: its length, its bytes in `data`; or `-errno`.
     Relocate = 7,
     /// A program was left to run without the agent; `data` says why. No answer.
     Untraced = 8,
@@ -211,6 +213,10 @@ pub enum SiteReason {
     Compat = 7,
     /// The site has not been called often enough to pay for a patch.
     Cold = 8,
+    /// The page is writable: the program may be changing this code itself.
+    Writable = 9,
+    /// The page is a shared mapping of a file, which a patch would change.
+    Shared = 10,
 }
 
 impl SiteReason {
@@ -226,6 +232,8 @@ impl SiteReason {
             6 => "the program uses %gs itself",
             7 => "a 32-bit call instruction",
             8 => "called too seldom to pay for a patch",
+            9 => "the page is writable, the program may change this code itself",
+            10 => "the page is a shared mapping of a file, which a patch would change",
             _ => "unknown",
         }
     }
@@ -267,10 +275,8 @@ pub struct Request {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SiteEntry {
-    /// Offset of the call instruction from the start of the scanned range.
-    pub offset: u32,
-    /// Length of the instruction before it when that may be moved, else 0.
-    pub before: u32,
+    /// Address of the call instruction.
+    pub address: u64,
 }
 
 /// A mapped arena.

@@ -1,2 +1,94 @@
-//! placeholder
-fn main() {}
+//! `cargo xtask`: what people run while developing.
+//!
+//! Owns: which commands make up a build, a test and a bench. Never does the work itself:
+//! it calls cargo, and the crates that do.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use clap::{Parser, Subcommand};
+use crossgate_bench::hook;
+
+#[derive(Parser)]
+#[command(bin_name = "cargo xtask", about = "Build, test and measure crossgate")]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Build the crossgate program.
+    Build,
+    /// Run the test suites.
+    Test {
+        /// Arguments for `cargo test`, after `--`
+        #[arg(last = true)]
+        arguments: Vec<String>,
+    },
+    /// Measure crossgate beside its peers.
+    Bench {
+        #[command(subcommand)]
+        bench: Bench,
+    },
+}
+
+#[derive(Subcommand)]
+enum Bench {
+    /// What hooking every system call costs.
+    Hook(hook::Options),
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().task {
+        Task::Build => build().map(|_| ()),
+        Task::Test { arguments } => test(&arguments),
+        Task::Bench { bench: Bench::Hook(options) } => bench_hook(options),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Builds the crossgate program and returns where it is.
+fn build() -> Result<PathBuf, String> {
+    cargo(&["build", "--release", "--package", "crossgate"])?;
+    let target = env::var_os("CARGO_TARGET_DIR").unwrap_or("target".into());
+    Ok(root().join(target).join("release/crossgate"))
+}
+
+fn test(arguments: &[String]) -> Result<(), String> {
+    // The tests run the program, which a test build of the workspace does not make.
+    build()?;
+    let mut words = vec!["test", "--workspace", "--release"];
+    words.extend(arguments.iter().map(String::as_str));
+    cargo(&words)
+}
+
+fn bench_hook(mut options: hook::Options) -> Result<(), String> {
+    if options.crossgate.is_none() && !options.peers_only {
+        options.crossgate = Some(build()?);
+    }
+    hook::run(&options)
+}
+
+fn cargo(arguments: &[&str]) -> Result<(), String> {
+    // Set by the cargo that runs this program, so that both are of one toolchain.
+    let program = env::var_os("CARGO").unwrap_or("cargo".into());
+    let status = Command::new(program)
+        .args(arguments)
+        .current_dir(root())
+        .status()
+        .map_err(|error| format!("cannot run cargo: {error}"))?;
+    if status.success() { Ok(()) } else { Err(format!("cargo {}: {status}", arguments.join(" "))) }
+}
+
+/// The workspace.
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
+}

@@ -1,0 +1,150 @@
+//! The bytes of patches and trampolines: pure functions, tested on the host by golden files
+//! (`tests/golden`) and a fuzzer.
+//!
+//! Owns: recognising the `mov` before a call, and encoding jumps. Never does: touch memory.
+
+/// Length of `syscall`.
+pub const SYSCALL_LEN: usize = 2;
+/// `0f 05`.
+pub const SYSCALL: [u8; 2] = [0x0f, 0x05];
+/// Length of `jmp rel32`.
+pub const JUMP_LEN: usize = 5;
+/// Bytes of the longest trampoline: a moved instruction (at most 15), `lea`, `jmp`.
+pub const TRAMPOLINE: usize = 32;
+
+/// The instruction before a call that loads the call's number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NumberLoad {
+    /// Its length: 5 (`mov $imm32, %eax`) or 7 (`mov $imm32, %rax`).
+    pub len: usize,
+    /// The number it loads.
+    pub nr: u32,
+}
+
+/// Recognises the instruction that loads `nr` in the bytes right before a `syscall`.
+///
+/// Only the caller's word that `rax` holds `nr` at the call makes this safe: five bytes
+/// that look like `mov $nr, %eax` and happen to be something else would have had to load
+/// the same number. A byte before that may be a prefix of the instruction rules it out.
+pub fn number_load(before: &[u8], nr: u64) -> Option<NumberLoad> {
+    if let [.., 0x48, 0xc7, 0xc0, a, b, c, d] = *before {
+        let value = i32::from_le_bytes([a, b, c, d]);
+        if i64::from(value) as u64 == nr {
+            return Some(NumberLoad { len: 7, nr: value as u32 });
+        }
+    }
+    if let [.., p, 0xb8, a, b, c, d] = *before {
+        let value = u32::from_le_bytes([a, b, c, d]);
+        let may_be_prefix = matches!(p, 0x40..=0x4f | 0x66 | 0x67 | 0xf0 | 0xf2 | 0xf3);
+        if u64::from(value) == nr && !may_be_prefix {
+            return Some(NumberLoad { len: 5, nr: value });
+        }
+    }
+    None
+}
+
+/// The number that the instruction before a call loads, when nobody knows what `rax` holds:
+/// for bytes that a disassembler has found to be code, up to the call.
+pub fn any_number_load(before: &[u8]) -> Option<u64> {
+    if let [.., 0x48, 0xc7, 0xc0, a, b, c, d] = *before {
+        return Some(i64::from(i32::from_le_bytes([a, b, c, d])) as u64);
+    }
+    if let [.., 0xb8, a, b, c, d] = *before {
+        return Some(u64::from(u32::from_le_bytes([a, b, c, d])));
+    }
+    None
+}
+
+/// Signed distance from the end of an instruction to `to`, if it fits.
+fn rel32(end: u64, to: u64) -> Option<[u8; 4]> {
+    let distance = to.wrapping_sub(end) as i64;
+    i32::try_from(distance).ok().map(i32::to_le_bytes)
+}
+
+/// `jmp rel32` at `at` to `to`.
+pub fn jump(at: u64, to: u64) -> Option<[u8; JUMP_LEN]> {
+    let [a, b, c, d] = rel32(at + JUMP_LEN as u64, to)?;
+    Some([0xe9, a, b, c, d])
+}
+
+/// The 256 addresses that a jump over the two bytes of a `syscall` can reach when it
+/// borrows the three bytes `next` after it: from the result, 256 upwards (the free low byte
+/// of the displacement).
+pub fn pun_window(after: u64, next: [u8; 3]) -> u64 {
+    let displacement = i32::from_le_bytes([0, next[0], next[1], next[2]]);
+    // The jump is five bytes long and starts at the two bytes of the call.
+    (after + 3).wrapping_add(displacement as i64 as u64)
+}
+
+/// The trampoline of a site: what stood before the call (`moved`), the address after the
+/// site into rcx, and a jump through the pointer at `target`. Gives its length.
+pub fn trampoline(
+    out: &mut [u8; TRAMPOLINE],
+    at: u64,
+    moved: &[u8],
+    after: u64,
+    target: u64,
+) -> Option<usize> {
+    let lea = moved.len();
+    let jmp = lea + 7;
+    let end = jmp + 6;
+    if end > TRAMPOLINE {
+        return None;
+    }
+    out[..lea].copy_from_slice(moved);
+    // lea rcx, [rip + after]
+    out[lea..lea + 3].copy_from_slice(&[0x48, 0x8d, 0x0d]);
+    out[lea + 3..jmp].copy_from_slice(&rel32(at + jmp as u64, after)?);
+    // jmp [rip + target]
+    out[jmp..jmp + 2].copy_from_slice(&[0xff, 0x25]);
+    out[jmp + 2..end].copy_from_slice(&rel32(at + end as u64, target)?);
+    Some(end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_load_is_recognised_only_when_it_loads_the_number() {
+        let code = [0x90, 0xb8, 0x27, 0, 0, 0];
+        assert_eq!(number_load(&code, 0x27), Some(NumberLoad { len: 5, nr: 0x27 }));
+        assert_eq!(number_load(&code, 0x28), None);
+        // 41 b8: mov $imm, %r8d
+        assert_eq!(number_load(&[0x41, 0xb8, 0x27, 0, 0, 0], 0x27), None);
+        let long = [0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0];
+        assert_eq!(number_load(&long, 15), Some(NumberLoad { len: 7, nr: 15 }));
+        assert_eq!(number_load(&[], 0), None);
+    }
+
+    #[test]
+    fn a_trampoline_leads_back_to_the_site() {
+        let mut out = [0; TRAMPOLINE];
+        let len = trampoline(&mut out, 0x10_0000, &[0xb8, 1, 0, 0, 0], 0x20_0007, 0x10_1000);
+        assert_eq!(len, Some(18));
+        assert_eq!(
+            out[..18],
+            [
+                0xb8, 1, 0, 0, 0, // mov $1, %eax
+                0x48, 0x8d, 0x0d, 0xfb, 0xff, 0x0f, 0, // lea 0xffffb(%rip), %rcx
+                0xff, 0x25, 0xee, 0x0f, 0, 0, // jmp *0xfee(%rip)
+            ]
+        );
+    }
+
+    #[test]
+    fn what_does_not_reach_is_refused() {
+        assert_eq!(jump(0x1000, 0x1000 + (1 << 32)), None);
+        assert!(jump(0x1000, 0x1000 + (1 << 31)).is_some());
+        let mut out = [0; TRAMPOLINE];
+        assert_eq!(trampoline(&mut out, 0, &[], 1 << 40, 0), None);
+        assert_eq!(trampoline(&mut out, 0, &[0x90; 20], 0, 0), None);
+    }
+
+    #[test]
+    fn a_pun_window_follows_the_borrowed_bytes() {
+        // cmp $-4095, %rax: 48 3d 01 ...
+        assert_eq!(pun_window(0x40_0002, [0x48, 0x3d, 0x01]), 0x40_0005 + 0x013d_4800);
+        assert_eq!(pun_window(0x4000_0002, [0, 0, 0xff]), 0x4000_0005 - 0x0100_0000);
+    }
+}

@@ -1,0 +1,398 @@
+//! The only assembly of the agent: its first instruction, the gate that holds its only real
+//! call instructions, the way from a trampoline into Rust and back, signal entry points and
+//! the first steps of a new task.
+//!
+//! Register contract at the entry points that trampolines jump to (`cg_pass`, `cg_enter`,
+//! `cg_enter_any`): everything as the program had it before its `syscall`, except that
+//! `rcx` holds the address after the site. `rcx` and `r11` are free: `syscall` overwrites
+//! them. The flags are live: nothing may change them before `pushfq`, so the fast path uses
+//! only `mov`, `movz`, `lea`, `jmp` and `jrcxz`. The program's stack is never touched: it
+//! may be a few bytes deep, or no stack at all.
+//!
+//! Order and the labels matter: `signals::settle` decides by them what an interrupted
+//! instruction pointer means.
+
+use core::arch::global_asm;
+use core::ffi::c_void;
+use core::mem::offset_of;
+
+use super::frame::Regs;
+use crate::thread::{Phase, Thread};
+
+global_asm!(
+    // ---- first instruction -------------------------------------------------------------
+    // The launcher points rip here. All of the image is mapped read-execute so far, so no
+    // memory can be written and there is no stack of ours yet: registers only. rdi.. are
+    // dead at a program's entry point (the kernel clears them), rsp is the program's.
+    ".section .text.start, \"ax\", @progbits",
+    ".globl cg_start",
+    "cg_start:",
+    "mov eax, 10",                         // mprotect(
+    "lea rdi, [rip + {image_data}]",       //   start of the writable part,
+    "lea rsi, [rip + {image_end}]",
+    "sub rsi, rdi",                        //   its length,
+    "mov edx, 3",                          //   PROT_READ | PROT_WRITE)
+    "syscall",
+    "test eax, eax",
+    "jnz 2f",
+    "mov rdi, rsp",                        // the program's stack: argc, argv, environment
+    "lea rsp, [rip + {start_stack_end}]",  // a stack of ours until the first thread block
+    "call {start}",                        // returns the thread's saved registers
+    "mov rsp, rax",
+    "jmp cg_leave",
+    "2: int3",                             // the launcher reads rax and says why
+    "jmp 2b",
+
+    // ---- the gate ----------------------------------------------------------------------
+    // [cg_gate, cg_gate_end) is Syscall User Dispatch's allowed range: calls made here are
+    // the kernel's, calls made anywhere else come to us.
+    ".section .text.gate, \"ax\", @progbits",
+    ".globl cg_gate, cg_gate_end, cg_pass, cg_gate_pass, cg_enter, cg_enter_any",
+    ".globl cg_enter_switched, cg_enter_saved, cg_gate_hooked, cg_leave, cg_private",
+    ".globl cg_private_syscall, cg_restorer, cg_program, cg_program_syscall, cg_task",
+    ".globl cg_task_syscall, cg_compat, cg_gate_compat, cg_bare, cg_bare_after, cg_bare_trap",
+    ".globl cg_exit_saved",
+    "cg_gate:",
+
+    // long cg_private(nr, a, b, c, d, e, f): a call of the agent's own. Filters of the
+    // program are rewritten to let `cg_private_syscall` pass.
+    "cg_private:",
+    "mov rax, rdi",
+    "mov rdi, rsi",
+    "mov rsi, rdx",
+    "mov rdx, rcx",
+    "mov r10, r8",
+    "mov r8, r9",
+    "mov r9, [rsp + 8]",
+    "cg_private_syscall:",
+    "syscall",
+    "ret",
+
+    // Where signal handlers of ours return to: rt_sigreturn with rsp at the frame.
+    "cg_restorer:",
+    "mov eax, 15",
+    "jmp cg_private_syscall",
+
+    // long cg_program(nr, a, b, c, d, e, f): a call on the program's behalf, from Rust;
+    // the program's filters see it.
+    "cg_program:",
+    "mov rax, rdi",
+    "mov rdi, rsi",
+    "mov rsi, rdx",
+    "mov rdx, rcx",
+    "mov r10, r8",
+    "mov r8, r9",
+    "mov r9, [rsp + 8]",
+    "cg_program_syscall:",
+    "syscall",
+    "ret",
+
+    // A call that nobody wants to see.
+    "cg_pass:",
+    "mov gs:[{t_return}], rcx",
+    "cg_gate_pass:",                       // here rcx == return address: not yet executed
+    "syscall",
+    "mov rcx, gs:[{t_return}]",            // as `syscall` at the site would have left it
+    "jmp rcx",
+
+    // A call from a site whose number is not known in advance: look it up by its low 16
+    // bits (numbers above that alias; dispatch looks at all of it).
+    "cg_enter_any:",
+    "mov gs:[{t_return}], rcx",
+    "movzx r11d, ax",
+    "mov rcx, gs:[{t_interest}]",
+    "movzx ecx, byte ptr [rcx + r11]",
+    "jrcxz 1f",
+    "mov rcx, gs:[{t_return}]",
+    "jmp cg_enter",
+    "1: mov rcx, gs:[{t_return}]",
+    "jmp cg_gate_pass",
+
+    // A call that Rust must see: save everything on the agent's stack of this thread.
+    "cg_enter:",
+    "mov gs:[{t_return}], rcx",
+    "mov gs:[{t_rsp}], rsp",
+    "mov rsp, gs:[{t_stack}]",
+    "cg_enter_switched:",
+    "pushfq",
+    "push qword ptr gs:[{t_rsp}]",
+    "push rcx",
+    "push rdi",
+    "push rsi",
+    "push rdx",
+    "push r10",
+    "push r8",
+    "push r9",
+    "push rax",
+    "push rbx",
+    "push rbp",
+    "push r12",
+    "push r13",
+    "push r14",
+    "push r15",
+    "mov dword ptr gs:[{t_phase}], {agent}",
+    "cg_enter_saved:",
+    "cld",
+    "mov rdi, rsp",
+    "mov rsi, gs:[0]",
+    "call {enter}",                        // 0: make the call; else it is answered
+    "test eax, eax",
+    "jnz cg_leave",
+    // The effective number and arguments are in the thread block (a hook may have changed
+    // them); the flags and the stack pointer are the program's again.
+    "mov rax, [rsp + {r_flags}]",
+    "test eax, 0x40400",                   // direction or alignment-check: rare, slow
+    "jnz 1f",
+    "mov ecx, eax",                        // sahf loads SF ZF AF PF CF from ah,
+    "shr ecx, 11",
+    "and ecx, 1",                          // OF comes from adding 0x7f to it
+    "shl eax, 8",
+    "add cl, 0x7f",
+    "sahf",
+    "jmp 2f",
+    "1: push rax",
+    "popfq",
+    "2:",
+    "mov rdi, gs:[{t_args}]",
+    "mov rsi, gs:[{t_args} + 8]",
+    "mov rdx, gs:[{t_args} + 16]",
+    "mov r10, gs:[{t_args} + 24]",
+    "mov r8, gs:[{t_args} + 32]",
+    "mov r9, gs:[{t_args} + 40]",
+    "mov rax, gs:[{t_nr}]",
+    "mov rcx, gs:[{t_return}]",
+    "mov rsp, gs:[{t_rsp}]",
+    "cg_gate_hooked:",                     // here rcx == return address: not yet executed
+    "syscall",
+    "mov rsp, gs:[{t_stack}]",
+    "lea rsp, [rsp - {regs}]",             // the registers saved above are still there
+    "mov [rsp + {r_rax}], rax",
+    "mov dword ptr gs:[{t_phase}], {agent}",
+    "cg_exit_saved:",
+    "cld",
+    "mov rdi, rsp",
+    "mov rsi, gs:[0]",
+    "call {exit}",
+
+    // rsp points to saved registers: load them all and go where rip says. rcx and r11 as
+    // `syscall` leaves them. Uses no %gs.
+    "cg_leave:",
+    "mov r11, [rsp + {r_flags}]",
+    "test r11d, 0x40500",                  // direction, alignment-check or trap flag
+    "jnz 1f",
+    "mov eax, r11d",
+    "mov ecx, eax",
+    "shr ecx, 11",
+    "and ecx, 1",
+    "shl eax, 8",
+    "add cl, 0x7f",
+    "sahf",
+    "jmp 2f",
+    "1: push r11",
+    "popfq",
+    "2:",
+    "mov r15, [rsp + {r_r15}]",
+    "mov r14, [rsp + {r_r14}]",
+    "mov r13, [rsp + {r_r13}]",
+    "mov r12, [rsp + {r_r12}]",
+    "mov rbp, [rsp + {r_rbp}]",
+    "mov rbx, [rsp + {r_rbx}]",
+    "mov rax, [rsp + {r_rax}]",
+    "mov r9, [rsp + {r_r9}]",
+    "mov r8, [rsp + {r_r8}]",
+    "mov r10, [rsp + {r_r10}]",
+    "mov rdx, [rsp + {r_rdx}]",
+    "mov rsi, [rsp + {r_rsi}]",
+    "mov rdi, [rsp + {r_rdi}]",
+    "mov rcx, [rsp + {r_rip}]",
+    "mov rsp, [rsp + {r_rsp}]",
+    "jmp rcx",
+
+    // long cg_task(args, child): clone, clone3, fork and vfork with the program's own
+    // number and arguments (`args` points to {nr, six arguments}). The child finds its
+    // block in rbx and touches no stack but the block's: the program's new stack may be
+    // shallow, and a vfork child shares ours.
+    "cg_task:",
+    "push rbx",
+    "push rbp",
+    "mov rbx, rsi",
+    "mov rbp, rdi",
+    "mov rax, [rbp]",
+    "mov rdi, [rbp + 8]",
+    "mov rsi, [rbp + 16]",
+    "mov rdx, [rbp + 24]",
+    "mov r10, [rbp + 32]",
+    "mov r8, [rbp + 40]",
+    "mov r9, [rbp + 48]",
+    "cg_task_syscall:",
+    "syscall",
+    "test rax, rax",
+    "jz 1f",
+    "pop rbp",
+    "pop rbx",
+    "ret",
+    "1: mov rsp, [rbx + {t_stack}]",
+    "lea rsp, [rsp - {regs}]",             // its saved registers lie at the top
+    "mov rdi, rbx",
+    "call {child}",                        // returns the child's saved registers
+    "mov rsp, rax",
+    "jmp cg_leave",
+
+    // A 32-bit call (`int $0x80`) from 64-bit code, passed on; rcx == return address here
+    // is not needed: int leaves rcx alone, so the address travels in the thread block.
+    "cg_compat:",
+    "cg_gate_compat:",
+    "int 0x80",
+    "jmp qword ptr gs:[{t_return}]",
+
+    // Calls of a program that uses %gs itself: no thread block to be found, so the call is
+    // made here with the program's registers and a second call instruction, outside the
+    // allowed range, brings us back by a signal.
+    "cg_bare:",
+    "syscall",
+    "cg_bare_after:",
+    "nop",
+    "cg_gate_end:",
+    "cg_bare_trap:",
+    "syscall",
+    "ud2",
+
+    // ---- signal entry points -----------------------------------------------------------
+    // The kernel calls these on the thread's signal stack with every signal blocked; the
+    // frame is at rsp and its first word, the return address, is cg_restorer.
+    ".section .text.signal, \"ax\", @progbits",
+    ".globl cg_on_sigsys, cg_on_signal, cg_return_from_frame",
+    "cg_on_sigsys:",
+    "mov rdi, rsp",                        // the frame
+    "sub rsp, 8",                          // 16-byte alignment for the call
+    "call {sigsys}",
+    "add rsp, 8",
+    "ret",                                 // to cg_restorer
+    "cg_on_signal:",
+    "mov rdi, rsp",
+    "sub rsp, 8",
+    "call {signal}",
+    "add rsp, 8",
+    "ret",
+    // void cg_return_from_frame(rsp): rt_sigreturn from a frame of the program's.
+    "cg_return_from_frame:",
+    "mov rsp, rdi",
+    "jmp cg_restorer",
+    ".text",
+
+    image_data = sym crate::image::IMAGE_DATA,
+    image_end = sym crate::image::IMAGE_END,
+    start_stack_end = sym crate::start::START_STACK_END,
+    start = sym crate::start::start,
+    enter = sym crate::dispatch::enter,
+    exit = sym crate::dispatch::exit,
+    child = sym crate::task::child_start,
+    sigsys = sym crate::signals::on_sigsys,
+    signal = sym crate::signals::on_signal,
+    agent = const Phase::Agent as u32,
+    regs = const size_of::<Regs>(),
+    t_return = const offset_of!(Thread, return_to),
+    t_interest = const offset_of!(Thread, interest),
+    t_rsp = const offset_of!(Thread, program_rsp),
+    t_stack = const offset_of!(Thread, stack_top),
+    t_phase = const offset_of!(Thread, phase),
+    t_args = const offset_of!(Thread, args),
+    t_nr = const offset_of!(Thread, nr),
+    r_r15 = const offset_of!(Regs, r15),
+    r_r14 = const offset_of!(Regs, r14),
+    r_r13 = const offset_of!(Regs, r13),
+    r_r12 = const offset_of!(Regs, r12),
+    r_rbp = const offset_of!(Regs, rbp),
+    r_rbx = const offset_of!(Regs, rbx),
+    r_rax = const offset_of!(Regs, rax),
+    r_r9 = const offset_of!(Regs, r9),
+    r_r8 = const offset_of!(Regs, r8),
+    r_r10 = const offset_of!(Regs, r10),
+    r_rdx = const offset_of!(Regs, rdx),
+    r_rsi = const offset_of!(Regs, rsi),
+    r_rdi = const offset_of!(Regs, rdi),
+    r_rip = const offset_of!(Regs, rip),
+    r_rsp = const offset_of!(Regs, rsp),
+    r_flags = const offset_of!(Regs, flags),
+);
+
+macro_rules! addresses {
+    ($($(#[$doc:meta])* $name:ident = $symbol:ident;)*) => {
+        unsafe extern "C" {
+            $(fn $symbol();)*
+        }
+        $(
+            $(#[$doc])*
+            #[inline]
+            pub fn $name() -> u64 {
+                $symbol as *const () as u64
+            }
+        )*
+    };
+}
+
+addresses! {
+    /// Start of the gate.
+    gate_start = cg_gate;
+    /// End of the gate.
+    gate_end = cg_gate_end;
+    /// Way of calls nobody wants to see.
+    pass = cg_pass;
+    /// The call instruction of that way.
+    gate_pass = cg_gate_pass;
+    /// Way of calls whose number decides.
+    enter_any = cg_enter_any;
+    /// Way of calls that Rust must see.
+    enter = cg_enter;
+    /// There the stack pointer is the agent's.
+    enter_switched = cg_enter_switched;
+    /// There all registers are saved and the phase is set.
+    enter_saved = cg_enter_saved;
+    /// The call instruction of a call that Rust has seen.
+    gate_hooked = cg_gate_hooked;
+    /// There its result is saved and the phase is set.
+    exit_saved = cg_exit_saved;
+    /// The agent's own call instruction.
+    private_syscall = cg_private_syscall;
+    /// The call instruction for calls on the program's behalf.
+    program_syscall = cg_program_syscall;
+    /// The 32-bit call instruction.
+    compat = cg_compat;
+    /// The call instruction of a program that uses %gs itself.
+    bare = cg_bare;
+    /// The instruction after it.
+    bare_after = cg_bare_after;
+    /// The trap behind it.
+    bare_trap = cg_bare_trap;
+    /// Return address of the agent's handlers.
+    restorer = cg_restorer;
+    /// Handler of SIGSYS.
+    on_sigsys = cg_on_sigsys;
+    /// Handler of every other signal.
+    on_signal = cg_on_signal;
+}
+
+/// The range of addresses whose calls are the kernel's.
+pub fn gate() -> (u64, u64) {
+    (gate_start(), gate_end())
+}
+
+unsafe extern "C" {
+    /// clone, clone3, fork or vfork: `args` is {number, six arguments}. Gives the kernel's
+    /// result in the maker; the child goes to `task::child_start`.
+    fn cg_task(args: *const [u64; 7], child: *const c_void) -> i64;
+    fn cg_return_from_frame(rsp: u64) -> !;
+}
+
+/// Makes a task with the program's own arguments; see the assembly.
+pub fn make_task(args: &[u64; 7], child: &'static Thread) -> i64 {
+    // SAFETY: `child` is a new block with its registers saved; in this task the function
+    // returns like any other.
+    unsafe { cg_task(args, core::ptr::from_ref(child).cast()) }
+}
+
+/// Returns from a signal through the frame below `rsp`, abandoning the current stack.
+pub fn return_from_frame(rsp: u64) -> ! {
+    // SAFETY: what the frame holds is the program's business; the kernel checks it.
+    unsafe { cg_return_from_frame(rsp) }
+}

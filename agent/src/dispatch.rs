@@ -1,0 +1,198 @@
+//! The way of one call through the agent: who wants to see it, the hook's turn before and
+//! after, and the calls that the agent must treat itself.
+//!
+//! Owns: the table of interest that the entry code reads, the order of the steps. Never
+//! does: the special calls themselves (`virtualize.rs`, `task.rs`), nor what the hook does
+//! with a call (`trace.rs`). The entry code (`arch/x86_64/entry.rs`) calls [`enter`] and
+//! [`exit`].
+
+use core::sync::atomic::{AtomicU8, Ordering};
+
+use crossgate_hook::{Action, Call, Hook};
+use crossgate_syscalls::{Behaviour, plan};
+use crossgate_wire::arena::{CALLS, INTEREST_HOOK};
+
+use crate::arch::x86_64::frame::Regs;
+use crate::process::PROCESS;
+use crate::signals::{self, ALL_BUT_SIGSYS};
+use crate::sites;
+use crate::sys;
+use crate::thread::{Phase, Thread};
+use crate::trace::Trace;
+use crate::virtualize::{self, Outcome};
+
+/// Indexed by a call number's low 16 bits: non-zero when Rust must see the call. Numbers
+/// above that alias; none of them exists, and [`enter`] looks at all of the number. Pages
+/// of it that nobody writes cost nothing.
+static INTEREST: [AtomicU8; 1 << 16] = [const { AtomicU8::new(0) }; 1 << 16];
+
+const HOOK: u8 = 1;
+const AGENT: u8 = 2;
+
+/// What the agent must see for its own sake, whatever the hook wants.
+const OWN: Behaviour = Behaviour::CREATES_TASK
+    .with(Behaviour::EXECUTES)
+    .with(Behaviour::ENDS_TASK)
+    .with(Behaviour::SIGNAL_ACTION)
+    .with(Behaviour::SIGNAL_MASK)
+    .with(Behaviour::SIGNAL_STACK)
+    .with(Behaviour::SIGNAL_RETURN)
+    .with(Behaviour::SIGNAL_PENDING)
+    .with(Behaviour::MASK_ARGUMENT)
+    .with(Behaviour::MASK_STRUCT)
+    .with(Behaviour::WAITS_SIGNAL)
+    .with(Behaviour::SEGMENT_BASE)
+    .with(Behaviour::PROCESS_CONTROL)
+    .with(Behaviour::FILTERS)
+    .with(Behaviour::MAPS);
+
+/// Start of the table, for the entry code.
+pub fn interest_table() -> *const u8 {
+    INTEREST.as_ptr().cast()
+}
+
+/// Fills the table from what the hook asked for and what the agent needs.
+pub fn fill_interest() {
+    let wanted = &PROCESS.control().interest;
+    for (nr, slot) in INTEREST.iter().take(CALLS).enumerate() {
+        let hook = if wanted[nr] == INTEREST_HOOK { HOOK } else { 0 };
+        let own = if plan::behaviour(nr as u64).has_any(OWN) { AGENT } else { 0 };
+        if hook | own != 0 {
+            slot.store(hook | own, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Whether the hook wants to see every call, also those with numbers that do not exist.
+pub fn hook_wants_all() -> bool {
+    PROCESS.control().interest[CALLS - 1] == INTEREST_HOOK
+}
+
+/// Whether the hook wants to see this call.
+pub fn hook_wants(nr: u64) -> bool {
+    match INTEREST.get(nr as usize) {
+        Some(slot) if (nr as usize) < CALLS => slot.load(Ordering::Relaxed) & HOOK != 0,
+        _ => hook_wants_all(),
+    }
+}
+
+/// Whether this call must come to Rust.
+pub fn rust_wants(nr: u64) -> bool {
+    match INTEREST.get(nr as usize) {
+        Some(slot) if (nr as usize) < CALLS => slot.load(Ordering::Relaxed) != 0,
+        _ => hook_wants_all(),
+    }
+}
+
+fn call_of(regs: &Regs) -> Call {
+    Call { nr: regs.rax, args: regs.args(), site: regs.rip - 2 }
+}
+
+/// A call begins. Returns 0 when the kernel is to have it (number and arguments are then in
+/// the thread block), else the registers hold the answer.
+///
+/// # Safety
+/// Called by the entry code with the registers it saved and the current task's block.
+pub unsafe extern "C" fn enter(regs: *mut Regs, t: *const Thread) -> u32 {
+    // SAFETY: see above; the registers lie on this task's agent stack.
+    let (regs, t) = unsafe { (&mut *regs, &*t) };
+    match begin(t, regs, None) {
+        Outcome::Result(result) => {
+            regs.rax = finished(t, result) as u64;
+            to_boundary(t);
+            1
+        }
+        Outcome::Call => {
+            t.set_phase(Phase::Call);
+            if t.held.get().is_none() {
+                return 0;
+            }
+            // A signal came while the hook had the call: it goes first, and the call
+            // begins again when its handler returns to the site.
+            t.set_phase(Phase::Agent);
+            cancelled(t);
+            regs.rip = sites::restart_address(regs.rip, regs.rax);
+            to_boundary(t);
+            1
+        }
+    }
+}
+
+/// The hook's turn and the agent's own, before a call. `handler_mask` is the program's mask
+/// where this runs in a signal handler, with every signal blocked already.
+pub fn begin(t: &'static Thread, regs: &mut Regs, handler_mask: Option<&mut u64>) -> Outcome {
+    let mut call = call_of(regs);
+    t.hooked.set(hook_wants(call.nr));
+    if t.hooked.get()
+        && let Action::Answer(result) = Trace.enter(t, &mut call)
+    {
+        return Outcome::Result(result);
+    }
+    t.nr.set(call.nr);
+    t.args.set(call.args);
+    let behaviour = plan::behaviour(call.nr);
+    if !behaviour.has_any(OWN) {
+        return Outcome::Call;
+    }
+    if !virtualize::needs_quiet(behaviour, &call) {
+        return virtualize::adjust(t, behaviour, &mut call);
+    }
+    if let Some(mask) = handler_mask {
+        return virtualize::special(t, behaviour, regs, mask);
+    }
+    // No signal may come in the middle; the program's mask travels in `held_mask` and is
+    // loaded at the boundary, where a signal finds the call done.
+    let found = sys::set_mask(ALL_BUT_SIGSYS);
+    if t.held.get().is_none() {
+        t.held_mask.set(found);
+    }
+    t.quiet.set(true);
+    let mut mask = t.held_mask.get();
+    let outcome = virtualize::special(t, behaviour, regs, &mut mask);
+    t.held_mask.set(mask);
+    outcome
+}
+
+/// A call ended in the kernel.
+///
+/// # Safety
+/// As [`enter`]; `regs.rax` is the result.
+pub unsafe extern "C" fn exit(regs: *mut Regs, t: *const Thread) {
+    // SAFETY: as in `enter`.
+    let (regs, t) = unsafe { (&mut *regs, &*t) };
+    regs.rax = finished(t, regs.rax as i64) as u64;
+    to_boundary(t);
+}
+
+/// The hook's turn after a call; gives the result the program sees.
+pub fn finished(t: &Thread, result: i64) -> i64 {
+    virtualize::mapped(t, result);
+    if !t.hooked.take() {
+        return result;
+    }
+    let call = Call { nr: t.nr.get(), args: t.args.get(), site: t.return_to.get() - 2 };
+    Trace.exit(t, &call, result)
+}
+
+/// The call did not reach the kernel.
+pub fn cancelled(t: &Thread) {
+    if t.hooked.take() {
+        Trace.cancelled(t);
+    }
+}
+
+/// The kernel interrupted the call for a signal and wants it to begin again.
+pub fn interrupted(t: &Thread, by_restart_call: bool) {
+    const ERESTARTSYS: i64 = -512;
+    const ERESTART_RESTARTBLOCK: i64 = -516;
+    finished(t, if by_restart_call { ERESTART_RESTARTBLOCK } else { ERESTARTSYS });
+}
+
+/// The saved registers are what the program sees next.
+fn to_boundary(t: &Thread) {
+    t.set_phase(Phase::Boundary);
+    let quiet = t.quiet.take();
+    if quiet || t.held.get().is_some() {
+        signals::release_held(t, t.held_mask.get());
+    }
+}

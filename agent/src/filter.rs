@@ -1,0 +1,163 @@
+//! Seccomp filters of the program: each gets a prologue that lets the agent's own call
+//! instruction pass, and nothing else changes.
+//!
+//! Owns: that prologue. What it means for a program that contains itself is said in
+//! SECURITY.md: code that runs inside the process can jump to that instruction.
+
+use crate::arch::x86_64::entry;
+use crate::process::PROCESS;
+use crate::sys::{self, errno::*, nr};
+use crate::thread::Thread;
+use crate::uaccess;
+
+/// `struct sock_filter` (include/uapi/linux/filter.h).
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Insn {
+    code: u16,
+    jt: u8,
+    jf: u8,
+    k: u32,
+}
+
+/// `struct sock_fprog`.
+#[repr(C)]
+struct Program {
+    len: u64,
+    filter: u64,
+}
+
+const BPF_LD_W_ABS: u16 = 0x20;
+const BPF_JEQ_K: u16 = 0x15;
+const BPF_RET_K: u16 = 0x06;
+const RET_ALLOW: u32 = 0x7fff_0000;
+const RET_KILL_THREAD: u32 = 0;
+/// BPF_MAXINSNS.
+const MOST: usize = 4096;
+/// Offsets in `struct seccomp_data` (include/uapi/linux/seccomp.h).
+const NR: u32 = 0;
+const IP_LOW: u32 = 8;
+const IP_HIGH: u32 = 12;
+
+const SECCOMP_SET_MODE_STRICT: u64 = 0;
+const SECCOMP_SET_MODE_FILTER: u64 = 1;
+const PR_SECCOMP_MODE_STRICT: u64 = 1;
+const PR_SECCOMP_MODE_FILTER: u64 = 2;
+const PR_SET_NO_NEW_PRIVS: u64 = 38;
+
+const fn insn(code: u16, jt: u8, jf: u8, k: u32) -> Insn {
+    Insn { code, jt, jf, k }
+}
+
+/// "If the call comes from `ip`, allow it."
+pub fn prologue(ip: u64) -> [Insn; 5] {
+    [
+        insn(BPF_LD_W_ABS, 0, 0, IP_LOW),
+        insn(BPF_JEQ_K, 0, 3, ip as u32),
+        insn(BPF_LD_W_ABS, 0, 0, IP_HIGH),
+        insn(BPF_JEQ_K, 0, 1, (ip >> 32) as u32),
+        insn(BPF_RET_K, 0, 0, RET_ALLOW),
+    ]
+}
+
+/// What strict mode allows (`mode1_syscalls`, kernel/seccomp.c), as a filter.
+const STRICT: [Insn; 7] = [
+    insn(BPF_LD_W_ABS, 0, 0, NR),
+    insn(BPF_JEQ_K, 4, 0, nr::READ as u32),
+    insn(BPF_JEQ_K, 3, 0, nr::WRITE as u32),
+    insn(BPF_JEQ_K, 2, 0, nr::EXIT as u32),
+    insn(BPF_JEQ_K, 1, 0, nr::RT_SIGRETURN as u32),
+    insn(BPF_RET_K, 0, 0, RET_KILL_THREAD),
+    insn(BPF_RET_K, 0, 0, RET_ALLOW),
+];
+
+/// `seccomp`, or `prctl(PR_SET_SECCOMP)`.
+pub fn install(t: &Thread, args: [u64; 6]) -> i64 {
+    let by_prctl = t.nr.get() == nr::PRCTL;
+    let (operation, program_arg) = if by_prctl { (args[1], 2) } else { (args[0], 2) };
+    let (strict, filter) = if by_prctl {
+        (PR_SECCOMP_MODE_STRICT, PR_SECCOMP_MODE_FILTER)
+    } else {
+        (SECCOMP_SET_MODE_STRICT, SECCOMP_SET_MODE_FILTER)
+    };
+    if operation == strict {
+        return install_strict(t);
+    }
+    if operation != filter {
+        return sys::on_behalf(t.nr.get(), args);
+    }
+    let Ok([len, address]) = uaccess::get::<[u64; 2]>(t, args[program_arg]) else {
+        return EFAULT;
+    };
+    let len = len as u16 as usize;
+    if len == 0 || len > MOST {
+        return EINVAL;
+    }
+    with_buffer(|buffer| {
+        let start = prologue(entry::private_syscall() + 2);
+        if len + start.len() > MOST {
+            return ENOMEM;
+        }
+        buffer[..start.len()].copy_from_slice(&start);
+        let body = &mut buffer[start.len()..start.len() + len];
+        // SAFETY: instructions are eight bytes of integers.
+        let bytes = unsafe {
+            core::slice::from_raw_parts_mut(body.as_mut_ptr().cast::<u8>(), len * size_of::<Insn>())
+        };
+        if uaccess::read(t, address, bytes) != bytes.len() {
+            return EFAULT;
+        }
+        let program =
+            Program { len: (len + start.len()) as u64, filter: buffer.as_ptr() as u64 };
+        let mut changed = args;
+        changed[program_arg] = (&raw const program) as u64;
+        let result = sys::on_behalf(t.nr.get(), changed);
+        if result >= 0 {
+            PROCESS.set_filtered();
+        }
+        result
+    })
+}
+
+/// Strict mode as a filter: the real one would also end the agent's own calls.
+fn install_strict(t: &Thread) -> i64 {
+    if !t.nr.get().eq(&nr::PRCTL) && (t.args.get()[1] != 0 || t.args.get()[2] != 0) {
+        return EINVAL;
+    }
+    with_buffer(|buffer| {
+        let start = prologue(entry::private_syscall() + 2);
+        let len = start.len() + STRICT.len();
+        buffer[..start.len()].copy_from_slice(&start);
+        buffer[start.len()..len].copy_from_slice(&STRICT);
+        let program = Program { len: len as u64, filter: buffer.as_ptr() as u64 };
+        let install = || {
+            let program = (&raw const program) as u64;
+            sys::call4(nr::SECCOMP, SECCOMP_SET_MODE_FILTER, 0, program, 0)
+        };
+        let mut result = install();
+        if result == EACCES {
+            // A filter needs this without privileges; strict mode, which ends every exec,
+            // makes it mean nothing.
+            sys::call2(nr::PRCTL, PR_SET_NO_NEW_PRIVS, 1);
+            result = install();
+        }
+        if result >= 0 {
+            PROCESS.set_filtered();
+        }
+        result
+    })
+}
+
+/// Lends `f` room for the largest filter.
+fn with_buffer(f: impl FnOnce(&mut [Insn]) -> i64) -> i64 {
+    let len = (MOST * size_of::<Insn>()) as u64;
+    let flags = sys::MAP_PRIVATE | sys::MAP_ANONYMOUS;
+    let at = sys::call(nr::MMAP, [0, len, sys::READ | sys::WRITE, flags, u64::MAX, 0]);
+    if at < 0 {
+        return ENOMEM;
+    }
+    // SAFETY: a new mapping of that length; all-zero bytes are instructions.
+    let result = f(unsafe { core::slice::from_raw_parts_mut(at as *mut Insn, MOST) });
+    sys::call2(nr::MUNMAP, at as u64, len);
+    result
+}

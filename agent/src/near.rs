@@ -1,0 +1,214 @@
+//! Memory for trampolines: pages within reach of a jump from the code they serve.
+//!
+//! Owns: finding free addresses, which pages exist, writing to them. A page is mapped
+//! read-execute and is writable only while a trampoline is written. Every page starts with
+//! [`POINTERS`] pointers through which trampolines jump to the gate, which lies too far for
+//! a direct jump.
+
+use crate::arch::x86_64::encode::TRAMPOLINE;
+use crate::arch::x86_64::entry;
+use crate::process::PROCESS;
+use crate::sys;
+
+/// Bytes of a page.
+pub const PAGE: u64 = 4096;
+/// Pointers at the start of each page, in the order of [`Target`].
+const POINTERS: u64 = 3;
+const POOLS: usize = 64;
+const POOL_SIZE: u64 = 16 * PAGE;
+const PUN_PAGES: usize = 384;
+/// A little less than what 32 bits of displacement reach.
+const REACH: u64 = 0x7fff_0000;
+/// Nothing is mapped below: the usual vm.mmap_min_addr, and page zero stays free.
+const LOWEST: u64 = 0x1_0000;
+const HIGHEST: u64 = 0x7fff_ffff_f000;
+
+/// Where a trampoline goes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Target {
+    /// Straight to the kernel.
+    Pass = 0,
+    /// To Rust.
+    Enter = 1,
+    /// Whichever the call's number says.
+    EnterAny = 2,
+}
+
+/// Consecutive pages filled from the start.
+#[derive(Clone, Copy)]
+struct Pool {
+    start: u64,
+    used: u64,
+}
+
+/// A single page whose trampolines lie where jumps happen to lead.
+#[derive(Clone, Copy)]
+struct PunPage {
+    start: u64,
+    /// One bit per 8 bytes.
+    used: [u64; 8],
+}
+
+/// All trampoline memory of an address space.
+pub struct Near {
+    pools: [Pool; POOLS],
+    pool_count: usize,
+    puns: [PunPage; PUN_PAGES],
+    pun_count: usize,
+}
+
+impl Near {
+    /// None yet.
+    pub const fn new() -> Self {
+        Self {
+            pools: [Pool { start: 0, used: 0 }; POOLS],
+            pool_count: 0,
+            puns: [PunPage { start: 0, used: [0; 8] }; PUN_PAGES],
+            pun_count: 0,
+        }
+    }
+
+    /// Whether `address` lies in trampoline memory.
+    pub fn contains(&self, address: u64) -> bool {
+        self.pools[..self.pool_count].iter().any(|p| address.wrapping_sub(p.start) < POOL_SIZE)
+            || self.puns[..self.pun_count].iter().any(|p| address.wrapping_sub(p.start) < PAGE)
+    }
+
+    /// A place for one trampoline within reach of `address`.
+    pub fn take_near(&mut self, address: u64) -> Option<u64> {
+        for pool in &mut self.pools[..self.pool_count] {
+            let at = pool.start + pool.used;
+            if at.abs_diff(address) < REACH && pool.used + TRAMPOLINE as u64 <= POOL_SIZE {
+                // A trampoline never crosses a page, so that one page is made writable.
+                pool.used += TRAMPOLINE as u64;
+                if pool.used % PAGE == 0 && pool.used < POOL_SIZE {
+                    pool.used += POINTERS_SIZE;
+                }
+                if (at & (PAGE - 1)) == POINTERS_SIZE && !write_pointers(at - POINTERS_SIZE) {
+                    return None;
+                }
+                return Some(at);
+            }
+        }
+        if self.pool_count == POOLS {
+            return None;
+        }
+        let start = find_free(address, POOL_SIZE)?;
+        self.pools[self.pool_count] = Pool { start, used: POINTERS_SIZE };
+        self.pool_count += 1;
+        self.take_near(address)
+    }
+
+    /// A place for a trampoline of `len` bytes at one of the 256 addresses from `window` on.
+    pub fn take_pun(&mut self, window: u64, len: u64) -> Option<u64> {
+        let last = window.checked_add(255)?;
+        for page in [window & !(PAGE - 1), last & !(PAGE - 1)] {
+            if page < LOWEST || page >= HIGHEST || PROCESS.may_grow_to(page) {
+                continue;
+            }
+            let Some(index) = self.pun_page(page) else { continue };
+            let start = window.max(page + POINTERS_SIZE).next_multiple_of(8);
+            let end = (last + 1).min(page + PAGE - len);
+            let mut at = start;
+            while at < end {
+                if self.puns[index].take(at - page, len) {
+                    return Some(at);
+                }
+                at += 8;
+            }
+            if page == last & !(PAGE - 1) {
+                break;
+            }
+        }
+        None
+    }
+
+    fn pun_page(&mut self, start: u64) -> Option<usize> {
+        if let Some(index) = self.puns[..self.pun_count].iter().position(|p| p.start == start) {
+            return Some(index);
+        }
+        if self.pun_count == PUN_PAGES || !sys::map_at(start, PAGE, sys::READ | sys::EXEC) {
+            return None;
+        }
+        if !write_pointers(start) {
+            sys::call2(sys::nr::MUNMAP, start, PAGE);
+            return None;
+        }
+        self.puns[self.pun_count] = PunPage { start, used: [0; 8] };
+        self.pun_count += 1;
+        Some(self.pun_count - 1)
+    }
+}
+
+impl PunPage {
+    fn take(&mut self, offset: u64, len: u64) -> bool {
+        let slots = (offset / 8)..(offset + len).div_ceil(8);
+        if slots.clone().any(|s| self.used[s as usize / 64] & 1 << (s % 64) != 0) {
+            return false;
+        }
+        for s in slots {
+            self.used[s as usize / 64] |= 1 << (s % 64);
+        }
+        true
+    }
+}
+
+const POINTERS_SIZE: u64 = TRAMPOLINE as u64;
+const _: () = assert!(POINTERS * 8 <= POINTERS_SIZE);
+
+/// Address of the pointer to `target` for a trampoline at `at`.
+pub fn pointer(at: u64, target: Target) -> u64 {
+    (at & !(PAGE - 1)) + target as u64 * 8
+}
+
+fn write_pointers(page: u64) -> bool {
+    let mut bytes = [0; POINTERS as usize * 8];
+    for (target, address) in [entry::pass(), entry::enter(), entry::enter_any()].iter().enumerate()
+    {
+        bytes[target * 8..target * 8 + 8].copy_from_slice(&address.to_le_bytes());
+    }
+    write(page, &bytes)
+}
+
+/// Writes to trampoline memory that no task runs yet.
+pub fn write(at: u64, bytes: &[u8]) -> bool {
+    let page = at & !(PAGE - 1);
+    // Other tasks may be running trampolines on this page, so it stays executable.
+    if !sys::protect(page, PAGE, sys::READ | sys::WRITE | sys::EXEC) {
+        return false;
+    }
+    // SAFETY: trampoline memory is ours, and was made writable.
+    unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), at as *mut u8, bytes.len()) };
+    sys::protect(page, PAGE, sys::READ | sys::EXEC)
+}
+
+/// Maps `len` bytes somewhere within reach of `address`. Below it where possible: above a
+/// program lies its heap, above the libraries its stack.
+fn find_free(address: u64, len: u64) -> Option<u64> {
+    const NEAR: u64 = 16 << 20;
+    let map = |at: u64| {
+        let usable = at >= LOWEST && at < HIGHEST - len && !PROCESS.may_grow_to(at);
+        usable && sys::map_at(at, len, sys::READ | sys::EXEC)
+    };
+    let base = address & !(POOL_SIZE - 1);
+    if base < 2 * NEAR {
+        // A program at a fixed low address: the space below it is small but usually free.
+        let mut at = LOWEST;
+        while at + len <= base {
+            if map(at) {
+                return Some(at);
+            }
+            at += POOL_SIZE;
+        }
+    }
+    let mut distance = NEAR;
+    while distance < REACH {
+        for at in [base.checked_sub(distance), base.checked_add(distance)].into_iter().flatten() {
+            if map(at) {
+                return Some(at);
+            }
+        }
+        distance += NEAR;
+    }
+    None
+}

@@ -1,0 +1,150 @@
+//! What all tasks of one address space share: the arena, the mode, a few flags.
+
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+
+use crossgate_wire::arena::{Counters, HookKind, Mode};
+use crossgate_wire::{Arena, Control};
+
+/// The one [`Process`] of this address space.
+pub static PROCESS: Process = Process {
+    arena: AtomicPtr::new(core::ptr::null_mut()),
+    rings: AtomicU32::new(0),
+    traces: AtomicBool::new(false),
+    fast: AtomicBool::new(false),
+    bare: AtomicBool::new(false),
+    filtered: AtomicBool::new(false),
+    threads: AtomicBool::new(false),
+    sigsys_ignored: AtomicBool::new(false),
+    no_more_patches: AtomicBool::new(false),
+    first_brk: AtomicU64::new(0),
+    first_stack: AtomicU64::new(0),
+};
+
+/// See the module.
+pub struct Process {
+    arena: AtomicPtr<u8>,
+    rings: AtomicU32,
+    traces: AtomicBool,
+    fast: AtomicBool,
+    bare: AtomicBool,
+    filtered: AtomicBool,
+    threads: AtomicBool,
+    sigsys_ignored: AtomicBool,
+    no_more_patches: AtomicBool,
+    first_brk: AtomicU64,
+    first_stack: AtomicU64,
+}
+
+impl Process {
+    /// Takes the arena mapped at `base`, of which the first `rings` rings are mapped.
+    pub fn set_arena(&self, base: *mut u8, rings: u32) {
+        self.arena.store(base, Ordering::Relaxed);
+        self.rings.store(rings, Ordering::Relaxed);
+        let control = self.control();
+        self.traces.store(control.hook == HookKind::Trace as u32, Ordering::Relaxed);
+        self.fast.store(control.mode == Mode::Fast as u32, Ordering::Relaxed);
+    }
+
+    /// The arena.
+    pub fn arena(&self) -> Arena {
+        // SAFETY: `start` maps it before anything else runs, and it stays mapped.
+        unsafe { Arena::new(self.arena.load(Ordering::Relaxed)) }
+    }
+
+    /// Its control page.
+    pub fn control(&self) -> &'static Control {
+        // SAFETY: as in `arena`; the mapping lives as long as the process.
+        unsafe { &*self.arena.load(Ordering::Relaxed).cast() }
+    }
+
+    /// Its counters.
+    pub fn counters(&self) -> &'static Counters {
+        &self.control().counters
+    }
+
+    /// How many of the arena's rings are mapped here.
+    pub fn rings(&self) -> u32 {
+        self.rings.load(Ordering::Relaxed)
+    }
+
+    /// Length of the mapped part of the arena.
+    pub fn arena_len(&self) -> u64 {
+        self.control().geometry.size_of_rings(self.rings()) as u64
+    }
+
+    /// Whether calls become records.
+    pub fn traces(&self) -> bool {
+        self.traces.load(Ordering::Relaxed)
+    }
+
+    /// How sites are found.
+    pub fn mode(&self) -> Mode {
+        if self.fast.load(Ordering::Relaxed) { Mode::Fast } else { Mode::Exhaustive }
+    }
+
+    /// The program uses %gs itself, so every call goes by signals.
+    pub fn is_bare(&self) -> bool {
+        self.bare.load(Ordering::Relaxed)
+    }
+
+    /// See [`Self::is_bare`].
+    pub fn set_bare(&self) {
+        self.bare.store(true, Ordering::Relaxed);
+    }
+
+    /// The program has installed a filter of its own.
+    pub fn is_filtered(&self) -> bool {
+        self.filtered.load(Ordering::Relaxed)
+    }
+
+    /// See [`Self::is_filtered`].
+    pub fn set_filtered(&self) {
+        self.filtered.store(true, Ordering::Relaxed);
+    }
+
+    /// Other tasks may be running in this address space.
+    pub fn has_threads(&self) -> bool {
+        self.threads.load(Ordering::Relaxed)
+    }
+
+    /// See [`Self::has_threads`].
+    pub fn set_threads(&self, yes: bool) {
+        self.threads.store(yes, Ordering::Relaxed);
+    }
+
+    /// The program inherited SIGSYS ignored.
+    pub fn sigsys_ignored(&self) -> bool {
+        self.sigsys_ignored.load(Ordering::Relaxed)
+    }
+
+    /// See [`Self::sigsys_ignored`].
+    pub fn set_sigsys_ignored(&self, yes: bool) {
+        self.sigsys_ignored.store(yes, Ordering::Relaxed);
+    }
+
+    /// Code can no longer be made writable (PR_SET_MDWE), or must not be patched.
+    pub fn patches_ended(&self) -> bool {
+        self.no_more_patches.load(Ordering::Relaxed)
+    }
+
+    /// See [`Self::patches_ended`].
+    pub fn end_patches(&self) {
+        self.no_more_patches.store(true, Ordering::Relaxed);
+    }
+
+    /// Where the program's heap starts and its first stack lies: trampolines keep away from
+    /// where both may grow.
+    pub fn set_growth(&self, brk: u64, stack: u64) {
+        self.first_brk.store(brk, Ordering::Relaxed);
+        self.first_stack.store(stack, Ordering::Relaxed);
+    }
+
+    /// Whether the program's heap or first stack may come to need `address`.
+    pub fn may_grow_to(&self, address: u64) -> bool {
+        const HEAP: u64 = 1 << 30;
+        const STACK: u64 = 256 << 20;
+        let brk = self.first_brk.load(Ordering::Relaxed);
+        let stack = self.first_stack.load(Ordering::Relaxed);
+        address.wrapping_sub(brk) < HEAP || stack.wrapping_sub(address) < STACK
+    }
+}

@@ -1,0 +1,584 @@
+//! Signals, so that the program cannot tell that every one of its handlers has a wrapper
+//! around it.
+//!
+//! Owns: the table of the program's handlers, the wrapper that runs first, and *settling*:
+//! turning whatever a signal interrupted (a trampoline, the gate, a hook) into a state in
+//! which the program could have been without us. Never does: the calls that change signal
+//! state (`virtualize.rs`).
+//!
+//! The wrapper runs on the block's signal stack with every signal blocked. It always ends
+//! in the kernel's `rt_sigreturn`: for a handler of the program's, the frame is copied to
+//! where the kernel would have put it and the original is rewritten so that returning from
+//! it *enters the handler*, with the handler's mask, atomically. Handlers that jump away,
+//! unwind or switch stacks leave nothing of ours behind.
+
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use crossgate_wire::arena::Mode;
+
+use crate::arch::x86_64::entry;
+use crate::arch::x86_64::frame::{
+    Context, SignalFrame, SignalInfo, SignalStack, extended_state_size,
+};
+use crate::process::PROCESS;
+use crate::sync::Lock;
+use crate::sys::{self, errno, nr};
+use crate::thread::{Phase, SS_DISABLE, Thread};
+use crate::{bare, dispatch, image, sites, task, trace, virtualize};
+
+/// Signals are 1 to 64.
+pub const SIGNALS: usize = 64;
+#[allow(missing_docs)]
+pub mod number {
+    //! The signals the agent treats by name (include/uapi/asm-generic/signal.h).
+    pub const SIGILL: i32 = 4;
+    pub const SIGBUS: i32 = 7;
+    pub const SIGFPE: i32 = 8;
+    pub const SIGKILL: i32 = 9;
+    pub const SIGSEGV: i32 = 11;
+    pub const SIGCHLD: i32 = 17;
+    pub const SIGCONT: i32 = 18;
+    pub const SIGSTOP: i32 = 19;
+    pub const SIGTTOU: i32 = 22;
+    pub const SIGURG: i32 = 23;
+    pub const SIGWINCH: i32 = 28;
+    pub const SIGSYS: i32 = 31;
+}
+use number::*;
+
+/// Bit of a signal in a mask.
+pub const fn bit(signal: i32) -> u64 {
+    1 << (signal - 1)
+}
+
+/// Every signal.
+pub const ALL: u64 = !0;
+/// Every signal but SIGSYS, by which a program's filter may still report a call we make on
+/// its behalf.
+pub const ALL_BUT_SIGSYS: u64 = !bit(SIGSYS);
+/// What no mask can contain.
+pub const UNBLOCKABLE: u64 = bit(SIGKILL) | bit(SIGSTOP);
+
+const SYS_SECCOMP: i32 = 1;
+const SYS_USER_DISPATCH: i32 = 2;
+const ARCH_I386: u32 = 0x4000_0003;
+
+const SA_SIGINFO: u64 = 4;
+const SA_RESTORER: u64 = 0x0400_0000;
+const SA_ONSTACK: u64 = 0x0800_0000;
+const SA_NODEFER: u64 = 0x4000_0000;
+const SA_RESETHAND: u64 = 0x8000_0000;
+const SS_AUTODISARM: u32 = 1 << 31;
+const SIG_DFL: u64 = 0;
+const SIG_IGN: u64 = 1;
+
+/// `struct sigaction` as the kernel has it.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub struct Action {
+    pub handler: u64,
+    pub flags: u64,
+    pub restorer: u64,
+    pub mask: u64,
+}
+
+impl Action {
+    /// The default action, no flags.
+    pub const DEFAULT: Self = Self { handler: SIG_DFL, flags: 0, restorer: 0, mask: 0 };
+
+    /// Whether the kernel would call a function.
+    pub fn is_handler(&self) -> bool {
+        self.handler > SIG_IGN
+    }
+}
+
+/// The program's handlers, shared by the tasks that share them in the kernel.
+pub struct Actions {
+    users: AtomicU32,
+    /// By signal number minus one; `None` until the program sets or asks for it (it may
+    /// have inherited an ignored signal, which the kernel knows).
+    pub table: Lock<[Option<Action>; SIGNALS]>,
+}
+
+const TABLES: usize = 64;
+static POOL: [Actions; TABLES] = [const {
+    Actions { users: AtomicU32::new(0), table: Lock::new([None; SIGNALS]) }
+}; TABLES];
+
+/// The table of the first task of a program.
+pub fn first_actions() -> &'static Actions {
+    &POOL[0]
+}
+
+impl Actions {
+    /// One more task uses this table.
+    pub fn share(&'static self) -> &'static Self {
+        self.users.fetch_add(1, Ordering::Relaxed);
+        self
+    }
+
+    /// A task that used this table is gone.
+    pub fn drop_user(&self) {
+        self.users.fetch_sub(1, Ordering::Release);
+    }
+
+    /// A copy for a task with handlers of its own; `None` when there are too many tables.
+    pub fn copy(&self, cleared: bool) -> Option<&'static Self> {
+        for table in &POOL {
+            if table.users.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+                let mut copy = *self.table.lock();
+                if cleared {
+                    // CLONE_CLEAR_SIGHAND: handlers become default, ignored stay.
+                    for action in copy.iter_mut().flatten() {
+                        if action.is_handler() {
+                            *action = Action::DEFAULT;
+                        }
+                    }
+                }
+                *table.table.lock() = copy;
+                return Some(table);
+            }
+        }
+        None
+    }
+}
+
+/// Whether the default action of `signal` ends the process.
+fn ends_by_default(signal: i32) -> bool {
+    !matches!(signal, SIGCHLD | SIGCONT..=SIGURG | SIGWINCH)
+}
+
+/// Whether the kernel must call us for `signal` even when the program has the default
+/// action: when a trace is to show the signal that ends a process.
+fn wrap_default(signal: i32) -> bool {
+    PROCESS.traces() && signal < 32 && signal != SIGKILL && ends_by_default(signal)
+}
+
+/// What the kernel has to know for the program's `action`.
+pub fn kernel_action(signal: i32, action: &Action) -> Action {
+    let wrapper = Action {
+        handler: entry::on_signal(),
+        flags: (action.flags & !(SA_NODEFER | SA_RESETHAND)) | SA_SIGINFO | SA_RESTORER | SA_ONSTACK,
+        restorer: entry::restorer(),
+        mask: ALL,
+    };
+    if action.is_handler() {
+        wrapper
+    } else if action.handler == SIG_DFL && wrap_default(signal) {
+        Action { flags: SA_SIGINFO | SA_RESTORER | SA_ONSTACK, ..wrapper }
+    } else {
+        *action
+    }
+}
+
+/// The kernel's own `rt_sigaction`.
+pub fn set_kernel_action(signal: i32, new: Option<&Action>, old: Option<&mut Action>) -> i64 {
+    sys::call4(
+        nr::RT_SIGACTION,
+        signal as u64,
+        new.map_or(0, |a| core::ptr::from_ref(a) as u64),
+        old.map_or(0, |a| core::ptr::from_mut(a) as u64),
+        8,
+    )
+}
+
+/// Makes SIGSYS ours, which is what Syscall User Dispatch raises.
+pub fn take_sigsys() {
+    let ours = Action {
+        handler: entry::on_sigsys(),
+        flags: SA_SIGINFO | SA_RESTORER | SA_ONSTACK,
+        restorer: entry::restorer(),
+        mask: ALL,
+    };
+    set_kernel_action(SIGSYS, Some(&ours), None);
+}
+
+/// At the start of a program (or of a task whose handlers were cleared): wraps the default
+/// actions a trace wants to see.
+pub fn take_defaults() {
+    if !PROCESS.traces() {
+        return;
+    }
+    for signal in 1..32 {
+        if wrap_default(signal) && signal != SIGSYS {
+            let mut old = Action::DEFAULT;
+            let ours = kernel_action(signal, &Action::DEFAULT);
+            set_kernel_action(signal, Some(&ours), Some(&mut old));
+            if old.handler == SIG_IGN {
+                set_kernel_action(signal, Some(&old), None);
+            }
+        }
+    }
+}
+
+/// The kernel's `sigaltstack` for this task: our signal stack.
+pub fn take_signal_stack(t: &Thread) {
+    let stack = t.signal_stack();
+    sys::call2(nr::SIGALTSTACK, (&raw const stack) as u64, 0);
+}
+
+/// The program's action for `signal`, asking the kernel the first time.
+pub fn action_of(t: &Thread, signal: i32) -> Action {
+    let index = signal as usize - 1;
+    if let Some(action) = t.actions.get().table.lock()[index] {
+        return action;
+    }
+    if signal == SIGSYS {
+        return if PROCESS.sigsys_ignored() {
+            Action { handler: SIG_IGN, ..Action::DEFAULT }
+        } else {
+            Action::DEFAULT
+        };
+    }
+    let mut known = Action::DEFAULT;
+    set_kernel_action(signal, None, Some(&mut known));
+    if known.handler > SIG_IGN { Action::DEFAULT } else { known }
+}
+
+/// SIGSYS arrived: a call that Syscall User Dispatch caught, or a signal like any other.
+///
+/// # Safety
+/// Called by the entry code with the kernel's frame on the signal stack of a block.
+pub unsafe extern "C" fn on_sigsys(frame: *mut SignalFrame) {
+    // SAFETY: the entry code passes the frame the kernel has just made.
+    let (frame, t) = unsafe { (&mut *frame, Thread::of_signal_stack(frame as u64)) };
+    if frame.info.code == SYS_USER_DISPATCH {
+        caught(t, frame);
+    } else {
+        deliver(t, frame);
+    }
+}
+
+/// Any other signal that we wrap.
+///
+/// # Safety
+/// As [`on_sigsys`].
+pub unsafe extern "C" fn on_signal(frame: *mut SignalFrame) {
+    // SAFETY: as above.
+    let (frame, t) = unsafe { (&mut *frame, Thread::of_signal_stack(frame as u64)) };
+    deliver(t, frame);
+}
+
+/// A call that was made outside the gate: send it into the gate, and perhaps patch its
+/// site so that the next one goes there by itself.
+fn caught(t: &'static Thread, frame: &mut SignalFrame) {
+    PROCESS.counters().traps.fetch_add(1, Ordering::Relaxed);
+    let c = &mut frame.uc.context;
+    let after = c.rip;
+    if after == entry::bare_trap() + 2 {
+        return bare::finish(t, frame);
+    }
+    // `si_arch` is the last word of the SIGSYS part of siginfo (asm-generic/siginfo.h).
+    if (frame.info.words[1] >> 32) as u32 == ARCH_I386 {
+        sites::note_compat(t, after);
+        t.return_to.set(after);
+        c.rip = entry::compat();
+        return;
+    }
+    if c.rax == nr::RT_SIGRETURN && !dispatch::hook_wants(nr::RT_SIGRETURN) {
+        sites::note_signal_return(t, after);
+        virtualize::signal_return(t, c.rsp);
+    }
+    if t.bare.get() {
+        return bare::begin(t, frame);
+    }
+    sites::caught(t, after, c.rax);
+    c.rcx = after;
+    c.rip = if dispatch::rust_wants(c.rax) { entry::enter() } else { entry::pass() };
+}
+
+/// What to do with a signal that interrupted agent code.
+enum Settled {
+    /// The context is the program's now.
+    Program,
+    /// A hook runs: the signal must wait.
+    Hold,
+}
+
+/// Turns the interrupted state into one of the program's. `mask` becomes the signal mask
+/// the interrupted call had set for its own duration, if any.
+fn settle(t: &'static Thread, c: &mut Context, mask: &mut u64) -> Settled {
+    let ip = c.rip;
+    if ip < image::base() || ip >= image::end() {
+        sites::settle(c);
+        return Settled::Program;
+    }
+    if ip >= entry::pass() && ip < entry::enter_any() {
+        // The way of calls nobody wants to see. rcx tells whether the call was executed.
+        if ip <= entry::gate_pass() {
+            let after = if ip == entry::pass() { c.rcx } else { t.return_to.get() };
+            c.rip = sites::restart_address(after, c.rax);
+        } else {
+            c.rip = t.return_to.get();
+            c.rcx = c.rip;
+        }
+        return Settled::Program;
+    }
+    if ip >= entry::enter_any() && ip < entry::enter() {
+        let after = if ip == entry::enter_any() { c.rcx } else { t.return_to.get() };
+        c.rip = sites::restart_address(after, c.rax);
+        return Settled::Program;
+    }
+    if ip >= entry::enter() && ip < entry::enter_saved() {
+        if ip >= entry::enter_switched() {
+            c.rsp = t.program_rsp.get();
+        }
+        c.rip = sites::restart_address(c.rcx, c.rax);
+        return Settled::Program;
+    }
+    if ip >= entry::gate_hooked() && ip < entry::exit_saved() {
+        let mut regs = t.saved().get();
+        if ip == entry::gate_hooked() {
+            let started = c.rcx != t.return_to.get();
+            if started {
+                dispatch::interrupted(t, c.rax == nr::RESTART_SYSCALL);
+            } else {
+                dispatch::cancelled(t);
+            }
+            // The kernel asks for a restart with the number it wants to see.
+            if c.rax == nr::RESTART_SYSCALL {
+                regs.rax = nr::RESTART_SYSCALL;
+            }
+            regs.rip = sites::restart_address(regs.rip, regs.rax);
+        } else {
+            if c.rax as i64 == errno::EINTR
+                && let Some(temporary) = virtualize::temporary_mask(t)
+            {
+                *mask = temporary;
+            }
+            regs.rax = dispatch::finished(t, c.rax as i64) as u64;
+        }
+        regs.to_context(c);
+        return Settled::Program;
+    }
+    if ip >= entry::compat() && ip < entry::bare() {
+        c.rip = if ip == entry::compat() { t.return_to.get() - 2 } else { t.return_to.get() };
+        return Settled::Program;
+    }
+    if ip >= entry::bare() && ip <= entry::bare_trap() {
+        bare::settle(t, c);
+        return Settled::Program;
+    }
+    match t.phase.get() {
+        p if p == Phase::Call as u32 => {
+            dispatch::cancelled(t);
+            let mut regs = t.saved().get();
+            regs.rip = sites::restart_address(regs.rip, regs.rax);
+            regs.to_context(c);
+            Settled::Program
+        }
+        p if p == Phase::Boundary as u32 => {
+            t.saved().get().to_context(c);
+            Settled::Program
+        }
+        _ => Settled::Hold,
+    }
+}
+
+/// Whether the processor raised it at the instruction it interrupted.
+fn is_fault(info: &SignalInfo) -> bool {
+    matches!(info.signo, SIGSEGV | SIGBUS | SIGFPE | SIGILL) && info.code > 0 && info.code < 0x80
+}
+
+/// Gives a signal to the program.
+fn deliver(t: &'static Thread, frame: &mut SignalFrame) {
+    let signal = frame.info.signo;
+    PROCESS.counters().signals.fetch_add(1, Ordering::Relaxed);
+    let from_filter = signal == SIGSYS && frame.info.code == SYS_SECCOMP;
+    if signal == SIGSYS && t.sigsys_blocked.get() && !from_filter {
+        // The kernel's mask never has SIGSYS, the program's has: keep it for later.
+        if t.sigsys_pending.get().is_none() {
+            t.sigsys_pending.set(Some(frame.info));
+        }
+        return;
+    }
+    let mut blocked = frame.uc.mask;
+    if from_filter && frame.uc.context.rip == entry::program_syscall() + 2 {
+        // A filter of the program's refused a call that we made on its behalf.
+        let regs = t.saved().get();
+        regs.to_context(&mut frame.uc.context);
+        blocked = t.held_mask.get();
+        frame.uc.mask = blocked;
+    } else if let Settled::Hold = settle(t, &mut frame.uc.context, &mut blocked) {
+        PROCESS.counters().deferred.fetch_add(1, Ordering::Relaxed);
+        if t.held.get().is_some() || t.quiet.get() {
+            // Only SIGSYS comes here, while a special call has all others blocked: leave it
+            // pending in the kernel until the boundary.
+            send_to_self(t, &frame.info);
+        } else {
+            t.held.set(Some(frame.info));
+            t.held_mask.set(frame.uc.mask);
+        }
+        frame.uc.mask = ALL;
+        return;
+    }
+    if from_filter {
+        frame.info.words[0] = frame.uc.context.rip;
+    }
+    trace::signal(t, &frame.info);
+
+    let mut action = action_of(t, signal);
+    if from_filter && (t.sigsys_blocked.get() || action.handler == SIG_IGN) {
+        // A forced signal that is blocked or ignored ends the process (force_sig_info_to_task).
+        action = Action::DEFAULT;
+    }
+    match action.handler {
+        SIG_IGN => {}
+        SIG_DFL => default_action(t, frame),
+        _ => {
+            if action.flags & SA_RESETHAND != 0 {
+                let reset = Action { handler: SIG_DFL, ..action };
+                t.actions.get().table.lock()[signal as usize - 1] = Some(reset);
+                if signal != SIGSYS {
+                    set_kernel_action(signal, Some(&kernel_action(signal, &reset)), None);
+                }
+            }
+            enter_handler(t, frame, &action, blocked);
+        }
+    }
+}
+
+/// Lets the kernel do what it does by default, with the program's registers in the frame:
+/// what a core dump shows is the program.
+fn default_action(t: &Thread, frame: &mut SignalFrame) {
+    let signal = frame.info.signo;
+    if !ends_by_default(signal) {
+        return;
+    }
+    let fault = is_fault(&frame.info);
+    let default = Action::DEFAULT;
+    set_kernel_action(signal, Some(&default), None);
+    frame.uc.mask &= !bit(signal);
+    if !fault {
+        // Pending until the frame's mask is loaded, which is after its registers.
+        send_to_self(t, &frame.info);
+    }
+}
+
+/// Sends a signal with these contents to the current task.
+pub fn send_to_self(t: &Thread, info: &SignalInfo) {
+    let info_at = core::ptr::from_ref(info) as u64;
+    let (pid, tid, signal) = (t.pid.get() as u64, t.tid.get() as u64, info.signo as u64);
+    if sys::call4(nr::RT_TGSIGQUEUEINFO, pid, tid, signal, info_at) < 0 {
+        // No room in the queue (RLIMIT_SIGPENDING): better without its contents than not.
+        sys::call4(nr::TGKILL, pid, tid, signal, 0);
+    }
+}
+
+/// Whether `sp` lies on the program's alternate stack (`on_sig_stack`, linux/sched/signal.h).
+pub fn on_program_stack(stack: &SignalStack, sp: u64) -> bool {
+    stack.flags & SS_AUTODISARM == 0
+        && stack.size != 0
+        && sp > stack.sp
+        && sp - stack.sp <= stack.size
+}
+
+/// Copies the frame to where the kernel would have put it and makes the original lead into
+/// the handler (`x64_setup_rt_frame`, arch/x86/kernel/signal_64.c).
+fn enter_handler(t: &Thread, frame: &mut SignalFrame, action: &Action, blocked: u64) {
+    const RED_ZONE: u64 = 128;
+    let signal = frame.info.signo;
+    let stack = t.stack.get();
+    let sp = frame.uc.context.rsp;
+    let on_stack = on_program_stack(&stack, sp);
+    let wants_stack = action.flags & SA_ONSTACK != 0 && stack.size != 0;
+    let entering = wants_stack && !on_program_stack(&stack, sp - RED_ZONE);
+    let mut top = if entering { stack.sp + stack.size } else { sp - RED_ZONE };
+
+    // SAFETY: `fpstate` is what the kernel put into this frame.
+    let state = unsafe { extended_state_size(frame.uc.context.fpstate) };
+    let state_at = (top - state as u64) & !63;
+    if state != 0 {
+        top = state_at;
+    }
+    let at = ((top - size_of::<SignalFrame>() as u64) & !15) - 8;
+    if (entering || on_stack) && at <= stack.sp {
+        // The alternate stack overflows: the kernel would force SIGSEGV.
+        frame.info = SignalInfo { signo: SIGSEGV, code: 0x80, ..SignalInfo::EMPTY };
+        return default_action(t, frame);
+    }
+
+    let mut copy = *frame;
+    copy.return_to = action.restorer;
+    copy.uc.stack = stack;
+    if t.sigsys_blocked.get() {
+        copy.uc.mask |= bit(SIGSYS);
+    }
+    if state != 0 {
+        copy.uc.context.fpstate = state_at;
+        // SAFETY: copies the kernel's frame to the program's stack, where the kernel would
+        // have written it; if that faults, SIGSEGV is blocked and the kernel ends the
+        // program with it, as it does when it cannot write a frame.
+        unsafe {
+            core::ptr::copy_nonoverlapping(
+                frame.uc.context.fpstate as *const u8,
+                state_at as *mut u8,
+                state,
+            );
+        }
+    }
+    // SAFETY: as above.
+    unsafe { (at as *mut SignalFrame).write(copy) };
+    if wants_stack && stack.flags & SS_AUTODISARM != 0 {
+        t.stack.set(SignalStack { flags: SS_DISABLE, ..SignalStack::default() });
+    }
+
+    let mut mask = blocked | action.mask;
+    if action.flags & SA_NODEFER == 0 {
+        mask |= bit(signal);
+    }
+    t.sigsys_blocked.set(t.sigsys_blocked.get() || mask & bit(SIGSYS) != 0);
+    let c = &mut frame.uc.context;
+    c.rip = action.handler;
+    c.rsp = at;
+    c.rdi = signal as u64;
+    c.rsi = at + core::mem::offset_of!(SignalFrame, info) as u64;
+    c.rdx = at + core::mem::offset_of!(SignalFrame, uc) as u64;
+    c.rax = 0;
+    c.flags &= !(DIRECTION | RESUME | TRAP);
+    // A handler starts with fresh vector state; no state in the frame does that.
+    c.fpstate = 0;
+    frame.uc.mask = mask & !bit(SIGSYS) & !UNBLOCKABLE;
+}
+
+const TRAP: u64 = 1 << 8;
+const DIRECTION: u64 = 1 << 10;
+const RESUME: u64 = 1 << 16;
+
+/// At a boundary of the program's: raises what was held back and goes to `mask`. The
+/// kernel delivers it at once, and [`settle`] shows the handler the saved registers.
+pub fn release_held(t: &Thread, mask: u64) {
+    if let Some(info) = t.held.take() {
+        send_to_self(t, &info);
+    }
+    sys::set_mask(mask & !bit(SIGSYS));
+}
+
+/// Arms Syscall User Dispatch for the current task: every call outside the gate is caught.
+pub fn arm(mode: Mode) -> i64 {
+    const PR_SET_SYSCALL_USER_DISPATCH: u64 = 59;
+    const PR_SYS_DISPATCH_ON: u64 = 1;
+    if mode == Mode::Fast && !PROCESS.is_bare() {
+        return 0;
+    }
+    let (start, end) = entry::gate();
+    sys::call(
+        nr::PRCTL,
+        [PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON, start, end - start, 0, 0],
+    )
+}
+
+/// Everything the kernel must be told for a task that starts: signal stack, handlers where
+/// they were cleared, dispatch.
+pub fn adopt(t: &'static Thread, fresh_handlers: bool) {
+    take_signal_stack(t);
+    if fresh_handlers {
+        take_sigsys();
+        take_defaults();
+    }
+    if !t.bare.get() {
+        task::point_gs_here(t);
+    }
+    arm(PROCESS.mode());
+}

@@ -1,0 +1,579 @@
+//! Sites: the call instructions of the program, which of them are patched and how.
+//!
+//! Owns: the table of sites, the decision for each, writing to the program's code, and
+//! taking it all back. Never does: the bytes (`arch/x86_64/encode.rs`), the memory for
+//! trampolines (`near.rs`).
+//!
+//! A site is tried in this order, the first that works stays:
+//! 1. the `mov $nr, %eax` before it becomes a jump. The call instruction itself stays, so a
+//!    thread blocked in it, or a jump straight to it, is still right;
+//! 2. its own two bytes become a jump that borrows the next three as its displacement,
+//!    into a page that we map there;
+//! 3. one instruction of five bytes or more before it is moved into the trampoline;
+//! 4. it stays and is caught at each call.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use crossgate_wire::arena::{Mode, SiteEntry, SiteKind, SiteReason};
+use crossgate_wire::RequestKind;
+
+use crate::arch::x86_64::encode::{self, JUMP_LEN, SYSCALL, SYSCALL_LEN, TRAMPOLINE};
+use crate::arch::x86_64::frame::Context;
+use crate::near::{self, Near, PAGE, Target};
+use crate::process::PROCESS;
+use crate::sync::{Guard, Lock};
+use crate::sys::{self, nr};
+use crate::thread::Thread;
+use crate::{dispatch, request, uaccess};
+
+/// What is known of a site.
+#[derive(Clone, Copy)]
+struct Site {
+    /// Address after the call instruction; zero for an unused entry.
+    after: u64,
+    /// Its trampoline, when patched.
+    trampoline: u64,
+    /// The bytes that the patch replaced, from `patch` on.
+    original: [u8; JUMP_LEN],
+    /// Distance from the patch to `after`.
+    before: u8,
+    /// How many bytes the patch replaced.
+    len: u8,
+    /// `None` while undecided.
+    kind: Option<SiteKind>,
+    reason: SiteReason,
+    /// Times it was caught while undecided.
+    hits: u16,
+    /// The number that a [`SiteKind::Mov`] site loads.
+    nr: u32,
+}
+
+impl Site {
+    const UNUSED: Self = Self {
+        after: 0,
+        trampoline: 0,
+        original: [0; JUMP_LEN],
+        before: 0,
+        len: 0,
+        kind: None,
+        reason: SiteReason::None,
+        hits: 0,
+        nr: 0,
+    };
+
+    fn patch(&self) -> u64 {
+        self.after - u64::from(self.before)
+    }
+
+    fn is_patched(&self) -> bool {
+        matches!(self.kind, Some(SiteKind::Mov | SiteKind::Pun | SiteKind::Relocated))
+    }
+}
+
+const SITES: usize = 8192;
+/// Twice as many, for short probes.
+const INDEX: usize = 2 * SITES;
+/// Ranges that must not be patched (shared mappings of files).
+const NEVER: usize = 32;
+
+/// All sites of an address space.
+pub struct Sites {
+    /// In the order they were found, so that few pages are touched.
+    sites: [Site; SITES],
+    count: usize,
+    /// Hash of `after` → index plus one.
+    index: [u16; INDEX],
+    near: Near,
+    never: [(u64, u64); NEVER],
+    never_count: usize,
+}
+
+static TABLE: Lock<Sites> = Lock::new(Sites {
+    sites: [Site::UNUSED; SITES],
+    count: 0,
+    index: [0; INDEX],
+    near: Near::new(),
+    never: [(0, 0); NEVER],
+    never_count: 0,
+});
+
+/// How many sites are patched, to be read without the lock.
+static PATCHED: AtomicU64 = AtomicU64::new(0);
+
+impl Sites {
+    /// The entry of the site, or a new one; `None` when the table is full.
+    fn find(&mut self, after: u64) -> Option<usize> {
+        let mut at = (after.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 50) as usize % INDEX;
+        loop {
+            match self.index[at] {
+                0 => break,
+                n if self.sites[n as usize - 1].after == after => return Some(n as usize - 1),
+                _ => at = (at + 1) % INDEX,
+            }
+        }
+        if self.count == SITES {
+            return None;
+        }
+        self.sites[self.count] = Site { after, ..Site::UNUSED };
+        self.count += 1;
+        self.index[at] = self.count as u16;
+        Some(self.count - 1)
+    }
+
+    fn known(&self) -> &[Site] {
+        &self.sites[..self.count]
+    }
+}
+
+/// Holds the table still while the process forks.
+pub fn lock_for_fork() -> Guard<'static, Sites> {
+    TABLE.lock()
+}
+
+/// In the child of a fork: the lock that [`lock_for_fork`] took is the parent's to release.
+pub fn unlock_after_fork() {
+    TABLE.force_unlock();
+}
+
+/// A call was caught at the site that ends at `after`: count it, and patch the site when it
+/// is worth it.
+pub fn caught(t: &Thread, after: u64, nr: u64) {
+    let mut table = TABLE.lock();
+    let Some(index) = table.find(after) else { return };
+    let site = &mut table.sites[index];
+    if site.is_patched() {
+        if still_patched(t, site) {
+            // Somebody jumps straight to the call instruction behind the `mov`.
+            return;
+        }
+        // The program has put other code there.
+        *site = Site { after, ..Site::UNUSED };
+        PATCHED.fetch_sub(1, Ordering::Relaxed);
+    }
+    if site.kind.is_some() || PROCESS.patches_ended() {
+        return;
+    }
+    site.hits += 1;
+    if u32::from(site.hits) < PROCESS.control().patch_after {
+        return;
+    }
+    decide(t, &mut table, index, Some(nr));
+}
+
+/// Whether the jump that we wrote is still there.
+fn still_patched(t: &Thread, site: &Site) -> bool {
+    let len = site.len as usize;
+    let mut now = [0; JUMP_LEN];
+    uaccess::read(t, site.patch(), &mut now[..len]) == len
+        && encode::jump(site.patch(), site.trampoline).is_some_and(|j| j[..len] == now[..len])
+}
+
+/// Decides about a site and reports it. `nr` is the number that is in rax at the call,
+/// where that is known.
+fn decide(t: &Thread, table: &mut Sites, index: usize, nr: Option<u64>) {
+    let reason = match patch(t, table, index, nr) {
+        Ok(kind) => {
+            table.sites[index].kind = Some(kind);
+            PATCHED.fetch_add(1, Ordering::Relaxed);
+            let counters = PROCESS.counters();
+            match kind {
+                SiteKind::Mov => &counters.patched_mov,
+                SiteKind::Pun => &counters.patched_pun,
+                SiteKind::Relocated => &counters.patched_relocated,
+                SiteKind::Signal => &counters.unpatched,
+            }
+            .fetch_add(1, Ordering::Relaxed);
+            SiteReason::None
+        }
+        Err(reason) => {
+            table.sites[index].kind = Some(SiteKind::Signal);
+            PROCESS.counters().unpatched.fetch_add(1, Ordering::Relaxed);
+            reason
+        }
+    };
+    table.sites[index].reason = reason;
+    report(t, &table.sites[index], nr);
+}
+
+fn report(t: &Thread, site: &Site, nr: Option<u64>) {
+    if PROCESS.control().report_sites == 0 {
+        return;
+    }
+    let kind = site.kind.unwrap_or(SiteKind::Signal);
+    let args = [site.after, kind as u64, site.reason as u64, nr.unwrap_or(u64::MAX)];
+    request::ask(t, RequestKind::Site, args, &[]);
+}
+
+/// The bytes around a site.
+struct Around {
+    before: [u8; 16],
+    /// How many of `before` could be read (its last ones).
+    before_len: usize,
+    /// The three bytes after it, if they could be read.
+    next: Option<[u8; 3]>,
+}
+
+fn look_around(t: &Thread, after: u64) -> Option<Around> {
+    let site = after - SYSCALL_LEN as u64;
+    let mut around = Around { before: [0; 16], before_len: 16, next: None };
+    // The page before may not be readable; then only what lies on the site's own counts.
+    if uaccess::read(t, site - 16, &mut around.before) != 16 {
+        around.before_len = 16.min((site % PAGE) as usize);
+        let from = 16 - around.before_len;
+        let at = site - around.before_len as u64;
+        if uaccess::read(t, at, &mut around.before[from..]) != around.before_len {
+            return None;
+        }
+    }
+    let mut call = [0; SYSCALL_LEN];
+    if uaccess::read(t, site, &mut call) != SYSCALL_LEN || call != SYSCALL {
+        return None;
+    }
+    let mut next = [0; 3];
+    if uaccess::read(t, after, &mut next) == 3 {
+        around.next = Some(next);
+    }
+    Some(around)
+}
+
+/// Where a site whose number may vary goes.
+fn target_of_any() -> Target {
+    if dispatch::hook_wants_all() { Target::Enter } else { Target::EnterAny }
+}
+
+fn patch(
+    t: &Thread,
+    table: &mut Sites,
+    index: usize,
+    nr: Option<u64>,
+) -> Result<SiteKind, SiteReason> {
+    let after = table.sites[index].after;
+    let site = after - SYSCALL_LEN as u64;
+    if nr == Some(nr::RT_SIGRETURN) && PROCESS.mode() == Mode::Exhaustive {
+        return Err(SiteReason::SignalReturn);
+    }
+    let around = look_around(t, after).ok_or(SiteReason::Protected)?;
+    if table.never[..table.never_count].iter().any(|&(from, to)| site >= from && site < to) {
+        return Err(SiteReason::Shared);
+    }
+    if is_writable(site) {
+        return Err(SiteReason::Writable);
+    }
+    let before = &around.before[16 - around.before_len..];
+
+    // 1. mov → jmp
+    let nr = nr.or_else(|| encode::any_number_load(before));
+    if let Some(nr) = nr
+        && let Some(load) = encode::number_load(before, nr)
+    {
+        let target = if dispatch::rust_wants(nr) { Target::Enter } else { Target::Pass };
+        let start = site - load.len as u64;
+        let moved = &before[before.len() - load.len..];
+        let done = redirect(table, index, start, moved, target);
+        match done {
+            Ok(()) => {
+                table.sites[index].nr = load.nr;
+                return Ok(SiteKind::Mov);
+            }
+            Err(SiteReason::Protected) => return Err(SiteReason::Protected),
+            Err(_) => {}
+        }
+    }
+    // 2. pun
+    let mut reason = match pun(table, index, around.next) {
+        Ok(()) => return Ok(SiteKind::Pun),
+        Err(reason) => reason,
+    };
+    // 3. relocate
+    if reason != SiteReason::Protected {
+        match relocate(t, table, index) {
+            Ok(()) => return Ok(SiteKind::Relocated),
+            Err(SiteReason::NotMovable) => {}
+            Err(why) => reason = why,
+        }
+    }
+    Err(reason)
+}
+
+/// Replaces the instruction at `start`, whose bytes are `moved`, by a jump to a trampoline
+/// that executes `moved` and goes on to `target`.
+fn redirect(
+    table: &mut Sites,
+    index: usize,
+    start: u64,
+    moved: &[u8],
+    target: Target,
+) -> Result<(), SiteReason> {
+    let after = table.sites[index].after;
+    let at = table.near.take_near(start).ok_or(SiteReason::NoRoom)?;
+    let mut code = [0; TRAMPOLINE];
+    let len = encode::trampoline(&mut code, at, moved, after, near::pointer(at, target))
+        .ok_or(SiteReason::NoRoom)?;
+    let jump = encode::jump(start, at).ok_or(SiteReason::NoRoom)?;
+    if !near::write(at, &code[..len]) {
+        return Err(SiteReason::Protected);
+    }
+    let site = &mut table.sites[index];
+    site.trampoline = at;
+    site.before = (after - start) as u8;
+    site.len = JUMP_LEN as u8;
+    site.original.copy_from_slice(&moved[..JUMP_LEN]);
+    write_code(start, &jump)
+}
+
+fn pun(table: &mut Sites, index: usize, next: Option<[u8; 3]>) -> Result<(), SiteReason> {
+    let after = table.sites[index].after;
+    let site = after - SYSCALL_LEN as u64;
+    let window = encode::pun_window(after, next.ok_or(SiteReason::NoRoom)?);
+    let len = 13;
+    let at = table.near.take_pun(window, len).ok_or(SiteReason::NoRoom)?;
+    let mut code = [0; TRAMPOLINE];
+    let pointer = near::pointer(at, target_of_any());
+    let len = encode::trampoline(&mut code, at, &[], after, pointer).ok_or(SiteReason::NoRoom)?;
+    let jump = encode::jump(site, at).ok_or(SiteReason::NoRoom)?;
+    if !near::write(at, &code[..len]) {
+        return Err(SiteReason::Protected);
+    }
+    let entry = &mut table.sites[index];
+    entry.trampoline = at;
+    entry.before = SYSCALL_LEN as u8;
+    entry.len = SYSCALL_LEN as u8;
+    entry.original[..SYSCALL_LEN].copy_from_slice(&SYSCALL);
+    write_code(site, &jump[..SYSCALL_LEN])
+}
+
+/// Asks the supervisor, which has a disassembler, for an instruction before the site that
+/// can be moved.
+fn relocate(t: &Thread, table: &mut Sites, index: usize) -> Result<(), SiteReason> {
+    let after = table.sites[index].after;
+    let site = after - SYSCALL_LEN as u64;
+    let mut moved = [0u8; 16];
+    let len = request::ask_with(t, RequestKind::Relocate, [site, 0, 0, 0], &[], |slot| {
+        for (bytes, word) in moved.chunks_mut(8).zip(&slot.data) {
+            bytes.copy_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
+        }
+    });
+    let len = usize::try_from(len).ok().filter(|len| (JUMP_LEN..=15).contains(len));
+    let len = len.ok_or(SiteReason::NotMovable)?;
+    redirect(table, index, site - len as u64, &moved[..len], target_of_any())
+}
+
+/// Whether the page of `address` is writable now (so that the program may be changing it).
+fn is_writable(address: u64) -> bool {
+    // MADV_POPULATE_WRITE fails on memory that cannot be written, and changes none
+    // (mm/madvise.c, since Linux 5.14).
+    const MADV_POPULATE_WRITE: u64 = 23;
+    sys::call4(nr::MADVISE, address & !(PAGE - 1), PAGE, MADV_POPULATE_WRITE, 0) == 0
+}
+
+/// Replaces bytes of the program's code, which other tasks may be executing.
+fn write_code(at: u64, bytes: &[u8]) -> Result<(), SiteReason> {
+    let first = at & !(PAGE - 1);
+    let len = (at + bytes.len() as u64).next_multiple_of(PAGE) - first;
+    if PROCESS.has_threads() && crosses_line(at, bytes.len()) && bytes.len() == SYSCALL_LEN {
+        return Err(SiteReason::Straddles);
+    }
+    if !sys::protect(first, len, sys::READ | sys::WRITE | sys::EXEC) {
+        return Err(SiteReason::Protected);
+    }
+    // SAFETY: the pages are mapped and writable; what is written is a whole instruction in
+    // place of a whole instruction, and nobody can see half of it (see `store`).
+    let stored = unsafe { store(at, bytes) };
+    sys::protect(first, len, sys::READ | sys::EXEC);
+    stored
+}
+
+/// Bytes of a cache line: a store within one is seen whole (Intel SDM vol. 3, 9.1.1).
+const LINE: u64 = 64;
+
+fn crosses_line(at: u64, len: usize) -> bool {
+    at / LINE != (at + len as u64 - 1) / LINE
+}
+
+/// # Safety
+/// `at .. at + bytes.len()` is writable code; `bytes` is two or five bytes long.
+unsafe fn store(at: u64, bytes: &[u8]) -> Result<(), SiteReason> {
+    if !PROCESS.has_threads() {
+        // SAFETY: as required; no other task runs this code.
+        unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), at as *mut u8, bytes.len()) };
+        return Ok(());
+    }
+    if !crosses_line(at, bytes.len()) {
+        // SAFETY: as required.
+        unsafe { store_in_line(at, bytes) };
+        return Ok(());
+    }
+    // Five bytes across two lines: park the others on a jump to itself while the rest
+    // changes. Each core is made to forget what it has decoded in between.
+    const SPIN: [u8; 2] = [0xeb, 0xfe];
+    if crosses_line(at, SPIN.len()) || !synchronize_cores() {
+        return Err(SiteReason::Straddles);
+    }
+    // SAFETY: as required; the first two bytes lie in one line, the last three are only
+    // run by tasks that were past the first instruction before, of which there are none
+    // after the cores were synchronized: it is one instruction.
+    unsafe {
+        store_in_line(at, &SPIN);
+        synchronize_cores();
+        core::ptr::copy_nonoverlapping(bytes[2..].as_ptr(), (at + 2) as *mut u8, bytes.len() - 2);
+        synchronize_cores();
+        store_in_line(at, &bytes[..2]);
+    }
+    Ok(())
+}
+
+/// # Safety
+/// The bytes lie in one cache line of writable memory.
+unsafe fn store_in_line(at: u64, bytes: &[u8]) {
+    // An eight-byte window in the line that holds them all.
+    let window = at.min((at / LINE + 1) * LINE - 8);
+    let offset = (at - window) as usize;
+    let mut value = [0u8; 8];
+    // SAFETY: the window lies in the line. One unaligned store within a line is atomic;
+    // the neighbouring bytes are code that only this lock's holder writes.
+    unsafe {
+        core::ptr::copy_nonoverlapping(window as *const u8, value.as_mut_ptr(), 8);
+        value[offset..offset + bytes.len()].copy_from_slice(bytes);
+        core::arch::asm!("mov [{}], {}", in(reg) window, in(reg) u64::from_le_bytes(value), options(nostack, preserves_flags));
+    }
+}
+
+/// Makes every core that runs this program serialize. False where the kernel cannot.
+fn synchronize_cores() -> bool {
+    const REGISTER: u64 = 1 << 6;
+    const SYNC_CORE: u64 = 1 << 5;
+    if sys::call2(nr::MEMBARRIER, SYNC_CORE, 0) == 0 {
+        return true;
+    }
+    sys::call2(nr::MEMBARRIER, REGISTER, 0) == 0 && sys::call2(nr::MEMBARRIER, SYNC_CORE, 0) == 0
+}
+
+/// Puts the program's own bytes back in `[start, start + len)`.
+pub fn revert(start: u64, len: u64) {
+    if PATCHED.load(Ordering::Relaxed) == 0 {
+        return;
+    }
+    let end = start.saturating_add(len);
+    let mut table = TABLE.lock();
+    for index in 0..table.count {
+        let site = table.sites[index];
+        if site.is_patched() && site.patch() < end && site.after > start {
+            // A page that can no longer be written keeps its trampolines, which stay valid.
+            if write_code(site.patch(), &site.original[..site.len as usize]).is_ok() {
+                table.sites[index] = Site { after: site.after, ..Site::UNUSED };
+                PATCHED.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+/// The code in `[start, start + len)` is about to be unmapped or replaced.
+pub fn forget(start: u64, len: u64) {
+    if PATCHED.load(Ordering::Relaxed) == 0 {
+        return;
+    }
+    let end = start.saturating_add(len);
+    let mut table = TABLE.lock();
+    let count = table.count;
+    for site in &mut table.sites[..count] {
+        if site.after > start && site.patch() < end {
+            if site.is_patched() {
+                PATCHED.fetch_sub(1, Ordering::Relaxed);
+            }
+            *site = Site { after: site.after, ..Site::UNUSED };
+        }
+    }
+}
+
+/// The range is a shared mapping of a file: a patch would change the file.
+pub fn never(start: u64, len: u64) {
+    let mut table = TABLE.lock();
+    let count = table.never_count;
+    if count < NEVER {
+        table.never[count] = (start, start.saturating_add(len));
+        table.never_count += 1;
+    } else {
+        PROCESS.end_patches();
+    }
+}
+
+/// Notes a 32-bit call, for the report.
+pub fn note_compat(t: &Thread, after: u64) {
+    note(t, after, SiteReason::Compat, None);
+}
+
+/// Notes a return from a signal, for the report.
+pub fn note_signal_return(t: &Thread, after: u64) {
+    note(t, after, SiteReason::SignalReturn, Some(nr::RT_SIGRETURN));
+}
+
+fn note(t: &Thread, after: u64, reason: SiteReason, nr: Option<u64>) {
+    if PROCESS.control().report_sites == 0 {
+        return;
+    }
+    let mut table = TABLE.lock();
+    if let Some(index) = table.find(after)
+        && table.sites[index].kind.is_none()
+    {
+        table.sites[index].kind = Some(SiteKind::Signal);
+        table.sites[index].reason = reason;
+        report(t, &table.sites[index], nr);
+    }
+}
+
+/// Where a call that has to begin again begins: at its call instruction, where the kernel
+/// would have put the program. In fast mode that would not be caught behind a `mov`, so the
+/// jump in its place is taken again.
+pub fn restart_address(after: u64, rax: u64) -> u64 {
+    let site = after - SYSCALL_LEN as u64;
+    if PROCESS.mode() == Mode::Exhaustive {
+        return site;
+    }
+    let mut table = TABLE.lock();
+    match table.find(after).map(|index| table.sites[index]) {
+        Some(s) if s.kind == Some(SiteKind::Mov) && u64::from(s.nr) == rax => s.patch(),
+        _ => site,
+    }
+}
+
+/// If `c` was interrupted in a trampoline, moves it back to the site.
+pub fn settle(c: &mut Context) {
+    if PATCHED.load(Ordering::Relaxed) == 0 {
+        return;
+    }
+    let (ip, rax) = (c.rip, c.rax);
+    let table = TABLE.lock();
+    if !table.near.contains(ip) {
+        return;
+    }
+    let found = table.known().iter().copied().find(|s| {
+        s.trampoline != 0 && ip >= s.trampoline && ip < s.trampoline + TRAMPOLINE as u64
+    });
+    drop(table);
+    if let Some(site) = found {
+        // Before the first instruction nothing has happened; after it the moved
+        // instruction has, and what is left is the call.
+        c.rip = if ip == site.trampoline { site.patch() } else { restart_address(site.after, rax) };
+    }
+}
+
+/// Fast mode: finds and patches the sites in a range that has become executable.
+pub fn scan(t: &Thread, start: u64, len: u64) {
+    let found = request::ask(t, RequestKind::Scan, [start, len, 0, 0], &[]);
+    let Ok(found) = usize::try_from(found) else { return };
+    let scratch = PROCESS.arena().scratch().cast::<SiteEntry>();
+    let mut table = TABLE.lock();
+    for i in 0..found {
+        // SAFETY: the supervisor wrote `found` entries into the scratch area, which is ours
+        // until `ScanDone`.
+        let entry = unsafe { scratch.add(i).read() };
+        let after = entry.address + SYSCALL_LEN as u64;
+        if let Some(index) = table.find(after)
+            && table.sites[index].kind.is_none()
+        {
+            decide(t, &mut table, index, None);
+        }
+    }
+    drop(table);
+    request::tell(t, RequestKind::ScanDone, [0; 4]);
+}

@@ -1,0 +1,173 @@
+//! The first Rust code in a new program: from the image alone to a task with a block,
+//! signal handlers and dispatch, before the program's first instruction.
+//!
+//! Everything that can fail is tried before the arena arrives, so that a program either
+//! starts with the agent or the launcher is told why not while nothing has changed.
+
+use core::arch::asm;
+use core::cell::UnsafeCell;
+use core::sync::atomic::Ordering;
+
+use crossgate_wire::arena::Mode;
+
+use crate::arch::x86_64::frame::Regs;
+use crate::arch::x86_64::segment;
+use crate::image::{self, PARAMS, Stage, StartStack};
+use crate::process::PROCESS;
+use crate::signals::{self, bit, number::SIGSYS};
+use crate::sys::{self, nr};
+use crate::thread::{Phase, Thread};
+use crate::{dispatch, sites, trace};
+
+/// Stack of [`start`], until the first block takes over. The linker script puts it in front
+/// of [`START_STACK_END`].
+#[used]
+#[unsafe(link_section = ".bss.start_stack")]
+static START_STACK: StartStack = StartStack(UnsafeCell::new([0; 8192]));
+
+unsafe extern "C" {
+    /// Address after [`START_STACK`], 16-aligned.
+    pub static START_STACK_END: u8;
+}
+
+const AT_HWCAP2: u64 = 26;
+
+/// The auxiliary vector's value for `wanted`.
+///
+/// # Safety
+/// `stack` is the stack pointer at a program's entry point (System V ABI, 3.4.1).
+unsafe fn auxiliary(stack: *const u64, wanted: u64) -> Option<u64> {
+    // SAFETY: the stack holds argc, argv, a null, the environment, a null, then pairs that
+    // end with a zero key.
+    unsafe {
+        let mut at = stack.add(*stack as usize + 2);
+        while *at != 0 {
+            at = at.add(1);
+        }
+        at = at.add(1);
+        while *at != 0 {
+            if *at == wanted {
+                return Some(*at.add(1));
+            }
+            at = at.add(2);
+        }
+    }
+    None
+}
+
+/// Tells the launcher that the program cannot be started with the agent, and waits for it
+/// to take the program's registers back.
+fn fail(what: u64, status: i64) -> ! {
+    PARAMS.what.store(what, Ordering::Relaxed);
+    PARAMS.status.store(status as u64, Ordering::Relaxed);
+    PARAMS.stage.store(Stage::Failed as u32, Ordering::Release);
+    loop {
+        stop();
+    }
+}
+
+/// Stops under the launcher, which is attached.
+fn stop() {
+    // SAFETY: a breakpoint; the launcher continues after it.
+    unsafe { asm!("int3", options(nostack)) };
+}
+
+/// Starts the agent. `stack` is the program's stack pointer. Gives the registers the
+/// program starts with.
+///
+/// # Safety
+/// Called once, by the entry code, in a process that has no other task.
+pub unsafe extern "C" fn start(stack: *const u64) -> *const Regs {
+    // SAFETY: the entry code passes the program's stack at its entry point.
+    segment::set_hwcap2(unsafe { auxiliary(stack, AT_HWCAP2) }.unwrap_or(0));
+    let pid = sys::call2(nr::GETPID, 0, 0) as i32;
+    let Some(t) = Thread::new(pid) else { fail(nr::MMAP, -12) };
+    t.tid.set(pid);
+    let rings = reserve_arena();
+    receive_arena(rings);
+    let brk = sys::call2(nr::BRK, 0, 0) as u64;
+    PROCESS.set_growth(brk, stack as u64);
+
+    // What was inherited: a blocked or ignored SIGSYS is the program's, never the kernel's.
+    let mut inherited = signals::Action::DEFAULT;
+    signals::set_kernel_action(SIGSYS, None, Some(&mut inherited));
+    PROCESS.set_sigsys_ignored(inherited.handler == 1);
+    let mask = sys::set_mask(signals::ALL);
+    t.sigsys_blocked.set(mask & bit(SIGSYS) != 0);
+
+    dispatch::fill_interest();
+    signals::adopt(t, true);
+    t.actions.get().share();
+    PROCESS.counters().execs.fetch_add(1, Ordering::Relaxed);
+    trace::task_started(t, 0);
+    if PROCESS.mode() == Mode::Fast {
+        sites::scan(t, 0, u64::MAX);
+    }
+    t.saved().set(Regs {
+        rip: PARAMS.entry.load(Ordering::Relaxed),
+        rsp: stack as u64,
+        flags: 0x202,
+        ..Regs::default()
+    });
+    t.set_phase(Phase::Boundary);
+    sys::set_mask(mask & !bit(SIGSYS));
+    t.saved().as_ptr()
+}
+
+/// Reserves address space for the arena, all of it or, where the program's address space is
+/// limited, as much as there is. Gives the number of rings that fit.
+fn reserve_arena() -> u32 {
+    let at = image::base() + image::ARENA_OFFSET;
+    let mut size = PARAMS.arena_size.load(Ordering::Relaxed);
+    let least = PARAMS.arena_least.load(Ordering::Relaxed);
+    let ring = PARAMS.ring_size.load(Ordering::Relaxed);
+    let mut rings = if ring == 0 { 0 } else { ((size - least) / ring + 1) as u32 };
+    while !sys::map_at(at, size, 0) {
+        if rings <= 1 {
+            fail(nr::MMAP, -12);
+        }
+        rings /= 2;
+        size = least + u64::from(rings - 1) * ring;
+    }
+    rings
+}
+
+/// Receives the arena's descriptor from the launcher and maps it.
+fn receive_arena(rings: u32) {
+    const AF_UNIX: u64 = 1;
+    const SOCK_DGRAM_CLOEXEC: u64 = 0x8_0002;
+    const MAP_FIXED: u64 = 0x10;
+    let mut pair = [0i32; 2];
+    let made = sys::call4(nr::SOCKETPAIR, AF_UNIX, SOCK_DGRAM_CLOEXEC, 0, pair.as_mut_ptr() as u64);
+    if made < 0 {
+        fail(nr::SOCKETPAIR, made);
+    }
+    PARAMS.socket.store(pair[1] as u32, Ordering::Relaxed);
+    PARAMS.stage.store(Stage::WantsArena as u32, Ordering::Release);
+    stop();
+
+    // struct msghdr with room for one descriptor (SCM_RIGHTS; cmsg(3)).
+    let mut byte = 0u64;
+    let buffer = [(&raw mut byte) as u64, 1];
+    let mut control = [0u64; 3];
+    let mut header = [0, 0, buffer.as_ptr() as u64, 1, control.as_mut_ptr() as u64, 24, 0];
+    let got = sys::call4(nr::RECVMSG, pair[0] as u64, header.as_mut_ptr() as u64, 0, 0);
+    let arena = control[2] as u32;
+    sys::call2(nr::CLOSE, pair[0] as u64, 0);
+    sys::call2(nr::CLOSE, pair[1] as u64, 0);
+    if got < 0 {
+        fail(nr::RECVMSG, got);
+    }
+    let at = image::base() + image::ARENA_OFFSET;
+    let least = PARAMS.arena_least.load(Ordering::Relaxed);
+    let ring = PARAMS.ring_size.load(Ordering::Relaxed);
+    let size = least + u64::from(rings.max(1) - 1) * ring;
+    let flags = sys::MAP_SHARED | MAP_FIXED | sys::MAP_NORESERVE;
+    let mapped =
+        sys::call(nr::MMAP, [at, size, sys::READ | sys::WRITE, flags, u64::from(arena), 0]);
+    sys::call2(nr::CLOSE, u64::from(arena), 0);
+    if mapped != at as i64 {
+        fail(nr::MMAP, mapped);
+    }
+    PROCESS.set_arena(at as *mut u8, rings);
+}

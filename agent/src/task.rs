@@ -1,0 +1,208 @@
+//! New tasks and new programs: clone, clone3, fork, vfork, execve, execveat, exit.
+//!
+//! Owns: giving each new task a block, handlers and dispatch of its own before it runs a
+//! single instruction of the program; asking the supervisor to follow an exec. The kernel
+//! gets the program's own number and arguments: filters and results are those of a native
+//! run. A child starts in `cg_task` (arch/x86_64/entry.rs) with its block in a register.
+
+use crossgate_wire::RequestKind;
+
+use crate::arch::x86_64::entry;
+use crate::arch::x86_64::frame::{Regs, SignalStack};
+use crate::arch::x86_64::segment;
+use crate::process::PROCESS;
+use crate::signals::{self, ALL_BUT_SIGSYS, Action, bit, number::SIGSYS};
+use crate::sys::{self, errno::*, nr};
+use crate::thread::{Birth, Phase, SS_DISABLE, Thread};
+use crate::{request, sites, trace, uaccess};
+
+const CLONE_VM: u64 = 0x100;
+const CLONE_SIGHAND: u64 = 0x800;
+const CLONE_VFORK: u64 = 0x4000;
+const CLONE_THREAD: u64 = 0x10000;
+const CLONE_CLEAR_SIGHAND: u64 = 1 << 32;
+
+/// What a call that creates a task asks for.
+struct Wanted {
+    flags: u64,
+    /// Stack pointer of the child, zero for its maker's.
+    stack: u64,
+}
+
+/// Reads the flags and the stack out of the arguments; `None` when the kernel will refuse
+/// the call anyway.
+fn wanted(t: &Thread) -> Option<Wanted> {
+    let args = t.args.get();
+    Some(match t.nr.get() {
+        nr::FORK => Wanted { flags: 0, stack: 0 },
+        nr::VFORK => Wanted { flags: CLONE_VM | CLONE_VFORK, stack: 0 },
+        nr::CLONE => Wanted { flags: args[0] & 0xffff_ffff, stack: args[1] },
+        _ => {
+            // struct clone_args: flags is word 0, stack word 5, stack_size word 6
+            // (include/uapi/linux/sched.h); at least 64 bytes.
+            if args[1] < 64 {
+                return None;
+            }
+            let flags = uaccess::get::<u64>(t, args[0]).ok()?;
+            let [stack, size] = uaccess::get::<[u64; 2]>(t, args[0] + 40).ok()?;
+            Wanted { flags, stack: if stack == 0 { 0 } else { stack.wrapping_add(size) } }
+        }
+    })
+}
+
+/// Makes a task. `mask` is the program's signal mask, with which the child starts.
+pub fn create(t: &'static Thread, regs: &Regs, mask: u64) -> i64 {
+    let Some(Wanted { flags, stack }) = wanted(t) else {
+        return sys::on_behalf(t.nr.get(), t.args.get());
+    };
+    let shares_memory = flags & CLONE_VM != 0;
+    let waits = flags & CLONE_VFORK != 0;
+    let Some(child) = Thread::new(t.pid.get()) else { return EAGAIN };
+    let cleared = flags & CLONE_CLEAR_SIGHAND != 0;
+    let actions = if flags & CLONE_SIGHAND != 0 {
+        Some(t.actions.get().share())
+    } else {
+        t.actions.get().copy(cleared)
+    };
+    let Some(actions) = actions else {
+        child.free();
+        return EAGAIN;
+    };
+    child.actions.set(actions);
+    // A task that shares memory but did not come from vfork has no signal stack yet
+    // (copy_process, kernel/fork.c).
+    child.stack.set(if shares_memory && !waits {
+        SignalStack { flags: SS_DISABLE, ..SignalStack::default() }
+    } else {
+        t.stack.get()
+    });
+    child.sigsys_blocked.set(t.sigsys_blocked.get());
+    child.bare.set(t.bare.get());
+    child.start_mask.set(mask);
+    child.birth.set(Birth {
+        own_memory: !shares_memory,
+        process: flags & CLONE_THREAD == 0,
+        cleared_handlers: cleared,
+        parent: t.tid.get(),
+    });
+    let mut saved = *regs;
+    saved.rax = 0;
+    if stack != 0 {
+        saved.rsp = stack;
+    }
+    child.saved().set(saved);
+
+    let [a, b, c, d, e, f] = t.args.get();
+    let call = [t.nr.get(), a, b, c, d, e, f];
+    let result = if shares_memory {
+        PROCESS.set_threads(true);
+        entry::make_task(&call, child)
+    } else {
+        // A child must not inherit a half-written patch or a lock that another thread holds.
+        let quiet = sites::lock_for_fork();
+        let result = entry::make_task(&call, child);
+        drop(quiet);
+        result
+    };
+    if result < 0 || !shares_memory || waits {
+        // It does not exist, has its own copy of this memory, or is gone from it.
+        child.actions.get().drop_user();
+        child.free();
+    }
+    if result > 0 {
+        PROCESS.counters().tasks.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
+    }
+    result
+}
+
+/// The first Rust code of a new task, on its own agent stack. Gives the registers it goes
+/// to the program with.
+///
+/// # Safety
+/// Called by the entry code with the block that [`create`] prepared for this task.
+pub unsafe extern "C" fn child_start(t: *const Thread) -> *const Regs {
+    // SAFETY: see above; blocks live as long as the address space.
+    let t: &'static Thread = unsafe { &*t };
+    let birth = t.birth.get();
+    t.tid.set(sys::call2(nr::GETTID, 0, 0) as i32);
+    if birth.process {
+        t.pid.set(sys::call2(nr::GETPID, 0, 0) as i32);
+    }
+    if birth.own_memory {
+        sites::unlock_after_fork();
+        t.forget_others();
+        PROCESS.set_threads(false);
+    }
+    signals::adopt(t, birth.cleared_handlers);
+    if birth.process {
+        let parent = birth.parent as u64;
+        request::ask(t, RequestKind::Process, [parent, 0, 0, 0], &[]);
+    }
+    trace::task_started(t, birth.parent);
+    t.set_phase(Phase::Boundary);
+    sys::set_mask(t.start_mask.get() & !bit(SIGSYS));
+    t.saved().as_ptr()
+}
+
+/// Makes %gs lead to this task's block.
+pub fn point_gs_here(t: &'static Thread) {
+    // SAFETY: the block is what the entry code expects at %gs.
+    unsafe { segment::set_gs_base(core::ptr::from_ref(t) as u64) };
+}
+
+/// The task is about to make its last call.
+pub fn leave(t: &Thread) {
+    trace::task_leaves(t);
+    t.leave();
+}
+
+const PR_GET_DUMPABLE: u64 = 3;
+const PR_SET_DUMPABLE: u64 = 4;
+/// `prctl` of the Yama security module (Documentation/admin-guide/LSM/Yama.rst).
+const PR_SET_PTRACER: u64 = 0x5961_6d61;
+
+/// Executes a program. The supervisor attaches first, so that the new image gets the agent
+/// before its first instruction; it lets go right afterwards.
+pub fn execute(t: &Thread, mask: u64) -> i64 {
+    let control = PROCESS.control();
+    let mut dumpable_before = None;
+    let mut attached = false;
+    if control.follow != 0 && !request::supervisor_gone() {
+        let mut answer = request::ask(t, RequestKind::Exec, [0; 4], &[]);
+        if answer == EPERM {
+            // Two reasons that we may lift ourselves: Yama's rule that only ancestors
+            // attach, and a program that has made itself undumpable.
+            let supervisor = control.supervisor.load(core::sync::atomic::Ordering::Relaxed);
+            sys::call2(nr::PRCTL, PR_SET_PTRACER, supervisor as u64);
+            let dumpable = sys::call2(nr::PRCTL, PR_GET_DUMPABLE, 0);
+            if dumpable != 1 && sys::call2(nr::PRCTL, PR_SET_DUMPABLE, 1) == 0 {
+                dumpable_before = Some(dumpable as u64);
+            }
+            answer = request::ask(t, RequestKind::Exec, [0; 4], &[]);
+        }
+        attached = answer == 0;
+        if !attached {
+            request::tell(t, RequestKind::Untraced, [answer as u64, 0, 0, 0]);
+        }
+    }
+    // What an exec inherits must be what the program set: the mask with its SIGSYS bit, and
+    // an ignored SIGSYS.
+    let sigsys = if t.sigsys_blocked.get() { bit(SIGSYS) } else { 0 };
+    let ignored = signals::action_of(t, SIGSYS).handler == 1;
+    if ignored {
+        signals::set_kernel_action(SIGSYS, Some(&Action { handler: 1, ..Action::DEFAULT }), None);
+    }
+    sys::set_mask(mask | sigsys);
+    let result = sys::on_behalf(t.nr.get(), t.args.get());
+    sys::set_mask(if t.held.get().is_some() { signals::ALL } else { ALL_BUT_SIGSYS });
+    if ignored {
+        signals::take_sigsys();
+    }
+    if attached {
+        request::tell(t, RequestKind::ExecFailed, [0; 4]);
+    }
+    if let Some(before) = dumpable_before {
+        sys::call2(nr::PRCTL, PR_SET_DUMPABLE, before);
+    }
+    result
+}

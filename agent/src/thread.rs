@@ -1,0 +1,265 @@
+//! One block of memory per task: what the agent knows of it, its agent stack and its
+//! signal stack.
+//!
+//! Owns: the layout of a block, making and reusing blocks. A task finds its block by %gs
+//! (the entry code) or by its stack pointer (signal handlers, which run on the block's
+//! signal stack): blocks are aligned to their size.
+//!
+//! ```text
+//! +0       unmapped: catches an overflow of the agent's stack
+//! +4 KiB   agent stack (grows down from +28 KiB; the saved registers are its first words)
+//! +28 KiB  signal stack (a frame with AMX state takes 11 KiB)
+//! +60 KiB  Thread
+//! ```
+
+use core::cell::Cell;
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use crossgate_wire::RingHeader;
+
+use crate::arch::x86_64::frame::{Regs, SignalInfo, SignalStack};
+use crate::signals::Actions;
+use crate::sys::{self, errno, nr};
+
+/// Size and alignment of a block.
+pub const BLOCK: u64 = 64 << 10;
+const GUARD: u64 = 4 << 10;
+const STACK_TOP: u64 = 28 << 10;
+const SIGNAL_STACK: u64 = STACK_TOP;
+const SIGNAL_STACK_SIZE: u64 = 32 << 10;
+const THREAD: u64 = SIGNAL_STACK + SIGNAL_STACK_SIZE;
+/// Most tasks that one address space can have at a time.
+const BLOCKS: usize = 16 << 10;
+
+/// Where a task is, for signals that arrive in agent code.
+#[repr(u32)]
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// In Rust on behalf of a call: a signal is held back.
+    Agent = 1,
+    /// The hook has let the call go: between Rust and the call instruction a signal rolls
+    /// the call back to its site.
+    Call = 2,
+    /// The saved registers are what the program will see next: a signal is delivered as if
+    /// it were already there.
+    Boundary = 3,
+}
+
+/// What the agent knows of a task. Only its own task touches it (and the code that makes
+/// it), so the fields are cells. The first ones are read by the entry code.
+#[repr(C)]
+pub struct Thread {
+    /// Address of this struct (`gs:0`).
+    pub this: Cell<*const Thread>,
+    /// Stack pointer of the program while the agent's is in use.
+    pub program_rsp: Cell<u64>,
+    /// Top of the agent's stack.
+    pub stack_top: Cell<u64>,
+    /// Address after the site of the call under way.
+    pub return_to: Cell<u64>,
+    /// Byte per call number (low 16 bits): non-zero when Rust must see the call.
+    pub interest: Cell<*const u8>,
+    /// A [`Phase`].
+    pub phase: Cell<u32>,
+    /// Number of the call the kernel will see.
+    pub nr: Cell<u64>,
+    /// Arguments of the call the kernel will see.
+    pub args: Cell<[u64; 6]>,
+
+    /// Process id in the task's own namespace.
+    pub pid: Cell<i32>,
+    /// Thread id in the task's own namespace.
+    pub tid: Cell<i32>,
+    /// Index of this block.
+    pub index: Cell<u32>,
+    /// The program's signal handlers; shared as the kernel shares them.
+    pub actions: Cell<&'static Actions>,
+    /// The program's alternate signal stack (the kernel has ours).
+    pub stack: Cell<SignalStack>,
+    /// The program has SIGSYS blocked (the kernel never has).
+    pub sigsys_blocked: Cell<bool>,
+    /// A SIGSYS that arrived while the program had it blocked.
+    pub sigsys_pending: Cell<Option<SignalInfo>>,
+    /// A signal that arrived in [`Phase::Agent`], and the mask it found.
+    pub held: Cell<Option<SignalInfo>>,
+    /// Mask to go back to when a signal is held.
+    pub held_mask: Cell<u64>,
+    /// Signals were blocked for a special call; `held_mask` is to be loaded at its boundary.
+    pub quiet: Cell<bool>,
+    /// The hook saw the beginning of the call under way and must see its end.
+    pub hooked: Cell<bool>,
+    /// Signal sets without SIGSYS, for calls that take one (see `virtualize.rs`).
+    pub mask_copy: Cell<[u64; 4]>,
+    /// The mask a call under way has set for its own duration.
+    pub temporary: Cell<Option<u64>>,
+    /// The call under way makes memory executable.
+    pub watch: Cell<bool>,
+    /// The program uses %gs itself: this task's calls go by two signals each.
+    pub bare: Cell<bool>,
+    /// Return address of a bare call under way.
+    pub bare_return: Cell<u64>,
+    /// Signal mask a new task starts with.
+    pub start_mask: Cell<u64>,
+    /// What kind of task this is, for its first steps.
+    pub birth: Cell<Birth>,
+    /// The ring this task writes to.
+    pub ring: Cell<Option<&'static RingHeader>>,
+    /// Index of that ring.
+    pub ring_index: Cell<u32>,
+    /// Position up to which the ring was free when last looked.
+    pub ring_limit: Cell<u64>,
+}
+
+/// What a new task must know about how it was made.
+#[derive(Clone, Copy)]
+pub struct Birth {
+    /// It has memory of its own (fork).
+    pub own_memory: bool,
+    /// It is a process of its own.
+    pub process: bool,
+    /// Its handlers were reset by CLONE_CLEAR_SIGHAND.
+    pub cleared_handlers: bool,
+    /// Thread id of its maker.
+    pub parent: i32,
+}
+
+const FREE: u32 = 1;
+const USED: u32 = 2;
+const LEAVING: u32 = 1 << 31;
+
+/// State per block: 0 never mapped, [`FREE`], [`USED`], or `LEAVING | tid`.
+static STATES: [AtomicU32; BLOCKS] = [const { AtomicU32::new(0) }; BLOCKS];
+
+fn block_address(index: usize) -> u64 {
+    crate::image::base() + crate::image::BLOCKS_OFFSET + index as u64 * BLOCK
+}
+
+impl Thread {
+    /// A block for a new task, all fields as they are before a task is known; `None` when
+    /// there is no memory.
+    pub fn new(pid: i32) -> Option<&'static Thread> {
+        for (index, state) in STATES.iter().enumerate() {
+            let old = state.load(Ordering::Relaxed);
+            let reusable = match old {
+                0 | FREE => true,
+                USED => false,
+                leaving => {
+                    let tid = leaving & !LEAVING;
+                    sys::call4(nr::TGKILL, pid as u64, u64::from(tid), 0, 0) == errno::ESRCH
+                }
+            };
+            if !reusable
+                || state.compare_exchange(old, USED, Ordering::Acquire, Ordering::Relaxed).is_err()
+            {
+                continue;
+            }
+            let block = block_address(index);
+            if old == 0 && !sys::map_at(block + GUARD, BLOCK - GUARD, sys::READ | sys::WRITE) {
+                if sys::call4(nr::MADVISE, block + GUARD, BLOCK - GUARD, 0, 0) == 0 {
+                    // Somebody else's memory: never look here again.
+                    continue;
+                }
+                state.store(0, Ordering::Release);
+                return None;
+            }
+            let thread = (block + THREAD) as *const Thread;
+            // SAFETY: the block is mapped, writable, aligned and this task's alone: its
+            // state has just gone from free to used.
+            let thread = unsafe {
+                (thread as *mut Thread).write(Thread {
+                    this: Cell::new(thread),
+                    program_rsp: Cell::new(0),
+                    stack_top: Cell::new(block + STACK_TOP),
+                    return_to: Cell::new(0),
+                    interest: Cell::new(crate::dispatch::interest_table()),
+                    phase: Cell::new(Phase::Boundary as u32),
+                    nr: Cell::new(0),
+                    args: Cell::new([0; 6]),
+                    pid: Cell::new(pid),
+                    tid: Cell::new(0),
+                    index: Cell::new(index as u32),
+                    actions: Cell::new(crate::signals::first_actions()),
+                    stack: Cell::new(SignalStack { flags: SS_DISABLE, ..SignalStack::default() }),
+                    sigsys_blocked: Cell::new(false),
+                    sigsys_pending: Cell::new(None),
+                    held: Cell::new(None),
+                    held_mask: Cell::new(0),
+                    quiet: Cell::new(false),
+                    hooked: Cell::new(false),
+                    mask_copy: Cell::new([0; 4]),
+                    temporary: Cell::new(None),
+                    watch: Cell::new(false),
+                    bare: Cell::new(false),
+                    bare_return: Cell::new(0),
+                    start_mask: Cell::new(0),
+                    birth: Cell::new(Birth {
+                        own_memory: false,
+                        process: false,
+                        cleared_handlers: false,
+                        parent: 0,
+                    }),
+                    ring: Cell::new(None),
+                    ring_index: Cell::new(0),
+                    ring_limit: Cell::new(0),
+                });
+                &*thread
+            };
+            return Some(thread);
+        }
+        None
+    }
+
+    /// The block whose signal stack `rsp` lies in.
+    ///
+    /// # Safety
+    /// `rsp` lies in the signal stack of a block in use: true in handlers of the agent's.
+    pub unsafe fn of_signal_stack(rsp: u64) -> &'static Thread {
+        // SAFETY: blocks are aligned to their size, and stay mapped.
+        unsafe { &*(((rsp & !(BLOCK - 1)) + THREAD) as *const Thread) }
+    }
+
+    /// The signal stack that the kernel is to use for this task.
+    pub fn signal_stack(&self) -> SignalStack {
+        let sp = self.stack_top.get() - STACK_TOP + SIGNAL_STACK;
+        SignalStack { sp, flags: 0, pad: 0, size: SIGNAL_STACK_SIZE }
+    }
+
+    /// The registers saved at the top of the agent's stack.
+    pub fn saved(&self) -> &Cell<Regs> {
+        let at = self.stack_top.get() - size_of::<Regs>() as u64;
+        // SAFETY: the first words of the agent's stack are always reserved for them.
+        unsafe { &*(at as *const Cell<Regs>) }
+    }
+
+    /// Enters `phase`; a signal from here on is treated accordingly.
+    pub fn set_phase(&self, phase: Phase) {
+        core::sync::atomic::compiler_fence(Ordering::SeqCst);
+        self.phase.set(phase as u32);
+        core::sync::atomic::compiler_fence(Ordering::SeqCst);
+    }
+
+    /// Gives the block back. Nothing may run on its stacks any more.
+    pub fn free(&self) {
+        STATES[self.index.get() as usize].store(FREE, Ordering::Release);
+    }
+
+    /// The task is about to end: the block is free once its thread id is.
+    pub fn leave(&self) {
+        let state = LEAVING | self.tid.get() as u32;
+        STATES[self.index.get() as usize].store(state, Ordering::Release);
+    }
+
+    /// After a fork: this task is the only one in its new memory.
+    pub fn forget_others(&self) {
+        for (index, state) in STATES.iter().enumerate() {
+            match state.load(Ordering::Relaxed) {
+                0 => break,
+                _ if index == self.index.get() as usize => {}
+                _ => state.store(FREE, Ordering::Relaxed),
+            }
+        }
+    }
+}
+
+/// `ss_flags` of a stack that is not set.
+pub const SS_DISABLE: u32 = 2;

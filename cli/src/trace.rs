@@ -1,0 +1,358 @@
+//! `crossgate trace`: every call of every task as a line of strace's.
+//!
+//! Owns: which line is open, whose turn it is, the prefix of a line, the file. A call is
+//! written when it begins; when another task comes in between, the line ends with
+//! `<unfinished ...>` and goes on with `<... name resumed>`, as in strace.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::PathBuf;
+
+use clap::Args;
+use crossgate_decode as decode;
+use crossgate_launch::wire::Record;
+use crossgate_launch::wire::arena::Geometry;
+use crossgate_launch::wire::record::Blobs;
+use crossgate_launch::{Ending, Error, HookKind, Linger, Observer, Program, SiteReport, Task};
+use crossgate_syscalls::{Behaviour, x86_64};
+
+use crate::{Target, filter, run, say};
+
+/// Options of `crossgate trace`.
+#[derive(Args)]
+pub struct Trace {
+    /// Write the trace to FILE instead of standard error
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Show only these calls: trace=NAME,NAME,%class,… ; `!` in front shows all others
+    #[arg(short = 'e', value_name = "EXPRESSION")]
+    expression: Option<String>,
+    /// Show at most SIZE bytes of a string
+    #[arg(short = 's', long, value_name = "SIZE", default_value_t = 32)]
+    string_limit: u32,
+    #[command(flatten)]
+    target: Target,
+}
+
+/// 4,096 tasks of 128 KiB each: address space, of which only what is used takes memory.
+const RINGS: Geometry = Geometry { rings: 4096, ring_size: 128 << 10 };
+/// A record must fit into a quarter of a ring, with 32 strings of a vector.
+const LONGEST_STRING: u32 = 512;
+
+impl Trace {
+    /// Runs and traces the program; gives its exit code.
+    pub fn execute(self) -> Result<u8, Error> {
+        let shown = self.expression.as_deref().map_or_else(|| Ok(filter::all()), filter::parse)?;
+        let program = Program::find(&self.target.program)?;
+        let out: Box<dyn Write> = match &self.output {
+            Some(path) => Box::new(File::create(path).map_err(|e| {
+                let why = e.raw_os_error().map_or_else(
+                    || e.to_string(),
+                    |n| io::Error::from_raw_os_error(n).to_string(),
+                );
+                let why = why.split(" (os error").next().unwrap_or_default().to_owned();
+                Error::own(format!(
+                    "{}: cannot write the trace there: {why}; choose another -o FILE",
+                    path.display()
+                ))
+            })?),
+            None => Box::new(io::stderr()),
+        };
+        let options = crossgate_launch::Options {
+            hook: HookKind::Trace,
+            string_limit: self.string_limit.min(LONGEST_STRING),
+            interest: shown.clone(),
+            geometry: RINGS,
+            linger: Linger::Wait,
+            ..run::pass_options(&self.target)
+        };
+        let mut printer = Printer {
+            out: BufWriter::with_capacity(1 << 16, out),
+            failed: None,
+            options: decode::Options {
+                string_limit: self.string_limit as usize,
+                ..decode::Options::default()
+            },
+            always_prefix: self.output.is_some() && !self.target.no_follow,
+            exec_shown: shown[x86_64::EXECVE as usize],
+            program: &program,
+            tasks: BTreeMap::new(),
+            group_exit: HashMap::new(),
+            open: None,
+            column: 0,
+            line: String::new(),
+            first: true,
+        };
+        let ending = crossgate_launch::run(&program, &options, &mut printer)?;
+        printer.flush();
+        if let Some(e) = printer.failed {
+            say(&format!("the trace is not complete: writing it failed: {e}"));
+        }
+        Ok(ending.code())
+    }
+}
+
+/// A call under way.
+struct OpenCall {
+    nr: u64,
+    args: [u64; 6],
+    /// The enter record, whose blobs are needed at the end.
+    record: Vec<u8>,
+    /// Its line was ended with `<unfinished ...>`.
+    suspended: bool,
+}
+
+#[derive(Default)]
+struct TaskState {
+    call: Option<OpenCall>,
+    /// Status of the `exit` it made.
+    exit: Option<i32>,
+    /// The last signal it got.
+    signal: Option<i32>,
+}
+
+struct Printer<'a> {
+    out: BufWriter<Box<dyn Write>>,
+    failed: Option<io::Error>,
+    options: decode::Options,
+    always_prefix: bool,
+    exec_shown: bool,
+    program: &'a Program,
+    tasks: BTreeMap<Task, TaskState>,
+    /// Status given to `exit_group`, by process.
+    group_exit: HashMap<i32, i32>,
+    /// Whose line is not ended yet.
+    open: Option<Task>,
+    /// Characters on it so far.
+    column: usize,
+    line: String,
+    first: bool,
+}
+
+impl Printer<'_> {
+    fn write(&mut self) {
+        if self.failed.is_none()
+            && let Err(e) = self.out.write_all(self.line.as_bytes())
+        {
+            self.failed = Some(e);
+        }
+        self.line.clear();
+    }
+
+    fn flush(&mut self) {
+        self.end_open_line();
+        self.pause();
+    }
+
+    /// Ends the line that another task has open.
+    fn end_open_line(&mut self) {
+        if let Some(task) = self.open.take() {
+            if let Some(call) = self.tasks.get_mut(&task).and_then(|t| t.call.as_mut()) {
+                call.suspended = true;
+            }
+            self.line.push_str(" <unfinished ...>\n");
+            self.write();
+        }
+    }
+
+    fn begin_line(&mut self, task: Task) {
+        self.end_open_line();
+        if self.always_prefix {
+            self.line.push_str(&format!("{:<5} ", task.tid));
+        } else if self.tasks.len() > 1 {
+            self.line.push_str(&format!("[pid {:5}] ", task.tid));
+        }
+    }
+
+    fn whole_line(&mut self, task: Task, text: &str) {
+        self.begin_line(task);
+        self.line.push_str(text);
+        self.line.push('\n');
+        self.write();
+    }
+
+    fn enter(&mut self, task: Task, nr: u64, args: [u64; 6], blobs: Blobs, record: Vec<u8>) {
+        self.begin_line(task);
+        let call = decode::Call { nr, args, blobs };
+        self.options.enter(&mut self.line, &call);
+        self.column = self.line.chars().count();
+        let behaviour = x86_64::plan::behaviour(nr);
+        let ends = behaviour.has_any(Behaviour::ENDS_TASK.with(Behaviour::ENDS_PROCESS));
+        if ends {
+            self.options.no_exit(&mut self.line, self.column, &call);
+            self.line.push('\n');
+        }
+        self.write();
+        let state = self.tasks.entry(task).or_default();
+        if ends {
+            let status = (args[0] & 0xff) as i32;
+            state.exit = Some(status);
+            if behaviour.has(Behaviour::ENDS_PROCESS) {
+                self.group_exit.entry(task.pid).or_insert(status);
+            }
+        } else {
+            state.call = Some(OpenCall { nr, args, record, suspended: false });
+            self.open = Some(task);
+        }
+    }
+
+    fn exit(&mut self, task: Task, result: i64, blobs: Blobs) {
+        let Some(open) = self.tasks.get_mut(&task).and_then(|t| t.call.take()) else { return };
+        if self.open == Some(task) {
+            self.open = None;
+        } else {
+            self.begin_line(task);
+            let name = x86_64::lookup(open.nr)
+                .map_or_else(|| format!("syscall_{:#x}", open.nr), |call| call.name.to_owned());
+            self.line.push_str(&format!("<... {name} resumed>"));
+            self.column = self.line.chars().count();
+        }
+        let entered = match Record::parse(&open.record) {
+            Some((Record::Enter { blobs, .. }, _)) => blobs,
+            _ => Blobs::EMPTY,
+        };
+        let call = decode::Call { nr: open.nr, args: open.args, blobs: entered };
+        let exit = decode::Exit { result, blobs };
+        self.options.exit(&mut self.line, self.column, &call, &exit);
+        self.line.push('\n');
+        self.write();
+    }
+
+    /// The line of a task that ended.
+    fn ended(&mut self, task: Task, how: Ending) {
+        self.leave_open_call(task);
+        let mut text = String::new();
+        match how {
+            Ending::Exited(status) => text = format!("+++ exited with {status} +++"),
+            Ending::Killed(signal, core) => {
+                decode::ended(&mut text, signal | if core { 0x80 } else { 0 });
+            }
+        }
+        self.whole_line(task, &text);
+    }
+
+    /// A call that will never end.
+    fn leave_open_call(&mut self, task: Task) {
+        if let Some(open) = self.tasks.get_mut(&task).and_then(|t| t.call.take()) {
+            if self.open == Some(task) {
+                self.open = None;
+            } else {
+                self.begin_line(task);
+                let name = x86_64::lookup(open.nr).map_or("???", |call| call.name);
+                self.line.push_str(&format!("<... {name} resumed>"));
+                self.column = self.line.chars().count();
+            }
+            let call = decode::Call { nr: open.nr, args: open.args, blobs: Blobs::EMPTY };
+            self.options.no_exit(&mut self.line, self.column, &call);
+            self.line.push('\n');
+            self.write();
+        }
+    }
+
+    /// The line of the exec that started everything, which no agent could see.
+    fn first_exec(&mut self, task: Task) {
+        if !self.exec_shown {
+            return;
+        }
+        let quote = |s: &std::ffi::OsStr| format!("{:?}", s.to_string_lossy());
+        let args: Vec<String> = self.program.args.iter().map(|a| quote(a)).collect();
+        let count = std::env::vars_os().count();
+        let text = format!(
+            "execve({}, [{}], {:#x} /* {count} var{} */) = 0",
+            quote(self.program.path.as_os_str()),
+            args.join(", "),
+            crossgate_launch::spawn::environment_address(),
+            if count == 1 { "" } else { "s" }
+        );
+        self.whole_line(task, &text);
+    }
+}
+
+impl Observer for Printer<'_> {
+    fn record(&mut self, task: Task, record: &Record, bytes: &[u8]) {
+        self.tasks.entry(task).or_default();
+        match *record {
+            Record::Enter { nr, args, blobs, .. } => {
+                self.enter(task, nr, args, blobs, bytes.to_vec());
+            }
+            Record::Exit { result, blobs, .. } => self.exit(task, result, blobs),
+            Record::Cancel { .. } => {
+                // It begins again: what was written of it stays as the beginning.
+                if let Some(state) = self.tasks.get_mut(&task) {
+                    state.call = None;
+                }
+                if self.open == Some(task) {
+                    self.open = None;
+                    self.line.push_str(" <cancelled ...>\n");
+                    self.write();
+                }
+            }
+            Record::Signal { info, .. } => {
+                let mut text = String::new();
+                decode::signal(&mut text, info);
+                self.whole_line(task, &text);
+                if let Some(state) = self.tasks.get_mut(&task) {
+                    let number = info.get(..4).and_then(|b| b.try_into().ok());
+                    state.signal = number.map(i32::from_ne_bytes);
+                }
+            }
+            Record::TaskStart { .. } | Record::Pad => {}
+        }
+    }
+
+    fn executed(&mut self, pid: i32, tid: i32) {
+        let task = Task { pid, tid };
+        if self.first {
+            self.first = false;
+            self.tasks.entry(task).or_default();
+            self.first_exec(task);
+            return;
+        }
+        self.exit(task, 0, Blobs::EMPTY);
+        // The executing thread takes the process's id; all others are gone.
+        self.tasks.retain(|t, _| t.pid != pid);
+        self.tasks.entry(Task { pid, tid: pid }).or_default();
+    }
+
+    fn task_gone(&mut self, task: Task) {
+        if let Some(status) = self.tasks.get(&task).and_then(|t| t.exit) {
+            if !self.group_exit.contains_key(&task.pid) && task.pid != task.tid {
+                self.ended(task, Ending::Exited(status));
+                self.tasks.remove(&task);
+            }
+        }
+    }
+
+    fn process_gone(&mut self, pid: i32, ending: Option<Ending>) {
+        let tasks: Vec<Task> = self.tasks.keys().filter(|t| t.pid == pid).copied().collect();
+        let group = self.group_exit.remove(&pid);
+        let fatal = tasks.iter().find_map(|t| self.tasks[t].signal);
+        for task in tasks {
+            let own = self.tasks[&task].exit;
+            let how = ending.unwrap_or_else(|| match (group, own) {
+                (Some(status), _) | (None, Some(status)) => Ending::Exited(status),
+                // Whoever is not our child tells nobody but its parent how it ended; what
+                // ends a process without a trace is SIGKILL.
+                (None, None) => Ending::Killed(fatal.unwrap_or(9), false),
+            });
+            self.ended(task, how);
+            self.tasks.remove(&task);
+        }
+    }
+
+    fn site(&mut self, _: i32, _: SiteReport) {}
+
+    fn pause(&mut self) {
+        if self.failed.is_none()
+            && let Err(e) = self.out.flush()
+        {
+            self.failed = Some(e);
+        }
+    }
+
+    fn note(&mut self, text: &str) {
+        self.flush();
+        say(text);
+    }
+}

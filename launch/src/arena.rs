@@ -1,0 +1,108 @@
+//! Making the arena: the memfd, its first contents, the supervisor's own mapping.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::ptr;
+use std::sync::atomic::Ordering;
+
+use crossgate_wire::arena::{Geometry, MAGIC};
+use crossgate_wire::{Arena, Control};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::unistd::ftruncate;
+
+use crate::error::{Error, Result, reason};
+use crate::supervise::Options;
+
+/// The arena of a tree, mapped here, and the descriptor that each new image receives.
+pub struct OwnArena {
+    arena: Arena,
+    fd: OwnedFd,
+    geometry: Geometry,
+}
+
+/// Address at which the image of a tree is mapped, plus a random multiple of 64 KiB. Below
+/// every address the kernel chooses for libraries and stacks, above every address that
+/// programs choose for themselves; inside what ThreadSanitizer takes for the program's.
+const LOWEST_BASE: u64 = 0x7e90_0000_0000;
+const BASES: u64 = 1 << 20;
+
+impl OwnArena {
+    /// An arena for `options`.
+    pub fn new(options: &Options) -> Result<Self> {
+        let own = |what: &str, e: nix::errno::Errno| {
+            Error::own(format!("cannot {what} the shared memory: {}", reason(e)))
+        };
+        let geometry = options.geometry;
+        let fd = memfd_create("crossgate", MFdFlags::MFD_CLOEXEC).map_err(|e| own("create", e))?;
+        ftruncate(&fd, geometry.size() as i64).map_err(|e| own("size", e))?;
+        // SAFETY: a new shared mapping at an address of the kernel's choice.
+        let base = unsafe {
+            libc::mmap(
+                ptr::null_mut(),
+                geometry.size(),
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED | libc::MAP_NORESERVE,
+                fd.as_raw_fd(),
+                0,
+            )
+        };
+        if base == libc::MAP_FAILED {
+            return Err(own("map", nix::errno::Errno::last()));
+        }
+        let control = base.cast::<Control>();
+        // SAFETY: the mapping is new, zero, writable, and nobody else has it; zero is a
+        // valid value of every field.
+        unsafe {
+            (*control).geometry = geometry;
+            (*control).mode = options.mode as u32;
+            (*control).hook = options.hook as u32;
+            (*control).follow = u32::from(options.follow);
+            (*control).string_limit = options.string_limit;
+            (*control).patch_after = options.patch_after;
+            (*control).report_sites = u32::from(options.report_sites);
+            (*control).interest = options.interest.map(u8::from);
+            (*control).magic = MAGIC;
+        }
+        // SAFETY: mapped above, and for as long as this value lives (see `Drop`).
+        let arena = unsafe { Arena::new(base.cast()) };
+        let control = arena.control();
+        control.supervisor.store(std::process::id() as i32, Ordering::Relaxed);
+        control.agent_base.store(random_base(), Ordering::Relaxed);
+        Ok(Self { arena, fd, geometry })
+    }
+
+    /// The mapping.
+    pub fn get(&self) -> Arena {
+        self.arena
+    }
+
+    /// The control page.
+    pub fn control(&self) -> &Control {
+        self.arena.control()
+    }
+
+    /// The descriptor.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// The sizes that this side relies on; the copy in the control page is only a promise
+    /// to the agents, who can write to it.
+    pub fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+}
+
+impl Drop for OwnArena {
+    fn drop(&mut self) {
+        // SAFETY: mapped in `new` with this size; nothing borrowed outlives this value.
+        unsafe { libc::munmap(self.arena.base().cast(), self.geometry.size()) };
+    }
+}
+
+fn random_base() -> u64 {
+    let mut bytes = [0u8; 8];
+    // SAFETY: writes at most eight bytes to `bytes`. A short or failed read leaves zeros,
+    // which is a valid, if guessable, choice.
+    unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
+    LOWEST_BASE + (u64::from_ne_bytes(bytes) % BASES) * 0x1_0000
+}

@@ -1,0 +1,313 @@
+//! Putting the agent into a process that is stopped at its first instruction.
+//!
+//! Owns: the ptrace dance. Never does: waiting for anything but the process being injected.
+//! The agent's half is `agent/src/start.rs`. Steps: run one `mmap` in the process by code
+//! poked over its first instruction; write the image into the new mapping; let the agent
+//! start; when it stops for the arena, pass the descriptor through a socket pair that the
+//! agent made (so that no /proc, no path and no common namespace is needed); let go.
+
+use std::fs::OpenOptions;
+use std::io::IoSlice;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+
+use crossgate_wire::arena::Geometry;
+use nix::errno::Errno;
+use nix::sys::ptrace;
+use nix::sys::signal::Signal;
+use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
+
+use crate::image;
+
+/// Why a process runs without the agent (or does not run).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refusal {
+    /// It is gone.
+    Gone,
+    /// It is stopped as it was and could run untouched; the text says why the agent cannot
+    /// be in it.
+    Untouched(String),
+}
+
+impl From<Errno> for Refusal {
+    fn from(errno: Errno) -> Self {
+        match errno {
+            Errno::ESRCH | Errno::ECHILD => Self::Gone,
+            other => Self::Untouched(format!("ptrace failed: {}", other.desc())),
+        }
+    }
+}
+
+type Result<T> = std::result::Result<T, Refusal>;
+
+/// What is the same for every process of a tree.
+pub struct Injector<'a> {
+    base: u64,
+    image: Vec<u8>,
+    geometry: Geometry,
+    arena: BorrowedFd<'a>,
+}
+
+/// The parameter block of `agent/src/image.rs`, word by word.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Params {
+    entry: u64,
+    arena_size: u64,
+    arena_least: u64,
+    ring_size: u64,
+    stage: u32,
+    socket: u32,
+    status: u64,
+    what: u64,
+}
+
+const STAGE_WANTS_ARENA: u32 = 1;
+const STAGE_FAILED: u32 = 2;
+const PTRACE_GETSIGMASK: libc::c_int = 0x420a;
+const PTRACE_SETSIGMASK: libc::c_int = 0x420b;
+/// User code segment of 64-bit tasks (arch/x86/include/asm/segment.h).
+const USER_CS: u64 = 0x33;
+
+/// `mov $9, %eax; syscall; int3`: the number is loaded by code because a register set at an
+/// exec stop is overwritten by the exec's own result.
+const CALL_MMAP: u64 = u64::from_le_bytes([0xb8, 9, 0, 0, 0, 0x0f, 0x05, 0xcc]);
+
+impl<'a> Injector<'a> {
+    /// For a tree whose agents live at `base` and share `arena`.
+    pub fn new(base: u64, geometry: Geometry, arena: BorrowedFd<'a>) -> Self {
+        Self { base, image: image::at_base(base), geometry, arena }
+    }
+
+    /// Puts the agent into `pid` and lets go of it. On refusal the process is still
+    /// attached and stopped, its registers and code as they were.
+    pub fn inject(&self, pid: Pid) -> Result<()> {
+        let mut stopped = Stopped::new(pid)?;
+        if stopped.regs.cs != USER_CS {
+            return Err(Refusal::Untouched("it is a 32-bit program".into()));
+        }
+        match self.inject_stopped(&mut stopped) {
+            Ok(()) => stopped.release(),
+            Err(Refusal::Gone) => Err(Refusal::Gone),
+            Err(why) => {
+                stopped.restore()?;
+                Err(why)
+            }
+        }
+    }
+
+    fn inject_stopped(&self, stopped: &mut Stopped) -> Result<()> {
+        let base = self.map_image(stopped)?;
+        if base == self.base {
+            self.write_image(stopped.pid, base, &self.image)?;
+        } else {
+            self.write_image(stopped.pid, base, &image::at_base(base))?;
+        }
+        let params = Params {
+            entry: stopped.regs.rip,
+            arena_size: self.geometry.size() as u64,
+            arena_least: self.geometry.size_of_rings(self.geometry.rings.min(1)) as u64,
+            ring_size: u64::from(self.geometry.ring_size),
+            ..Params::default()
+        };
+        let params_at = base + image::PARAMS;
+        // SAFETY: `Params` is plain integers without padding.
+        let bytes = unsafe {
+            std::slice::from_raw_parts((&raw const params).cast::<u8>(), size_of::<Params>())
+        };
+        self.write_image(stopped.pid, params_at, bytes)?;
+        ptrace::setregs(
+            stopped.pid,
+            libc::user_regs_struct { rip: base, rax: 0, orig_rax: u64::MAX, ..stopped.regs },
+        )?;
+        stopped.run_to_trap()?;
+
+        let params = read_params(stopped.pid, params_at)?;
+        match params.stage {
+            STAGE_WANTS_ARENA => self.send_arena(stopped.pid, params.socket as i32),
+            STAGE_FAILED => {
+                let errno = Errno::from_raw(-(params.status as i64) as i32);
+                let what = match params.what as i64 {
+                    libc::SYS_mmap => "its address space limit leaves no room for the agent",
+                    libc::SYS_socketpair => "its descriptor limit leaves no room for two more",
+                    _ => "the agent cannot start in it",
+                };
+                Err(Refusal::Untouched(format!("{what} ({})", errno.desc())))
+            }
+            _ => Err(Refusal::Untouched("the agent did not start in it".into())),
+        }
+    }
+
+    /// Maps the image's place in the process, read-execute; gives its address.
+    fn map_image(&self, stopped: &mut Stopped) -> Result<u64> {
+        let fixed = libc::MAP_FIXED_NOREPLACE;
+        for (hint, flags) in [(self.base, fixed), (0, 0)] {
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | flags;
+            let protection = libc::PROT_READ | libc::PROT_EXEC;
+            let args = [hint, image::SIZE, protection as u64, flags as u64, u64::MAX, 0];
+            let got = stopped.call_mmap(args)?;
+            if (-4095..0).contains(&got) {
+                let errno = Errno::from_raw(-got as i32);
+                if errno == Errno::EEXIST {
+                    continue;
+                }
+                let limit = "its address space limit leaves no room for the agent";
+                let other = "the kernel refuses executable memory";
+                let what = if errno == Errno::ENOMEM { limit } else { other };
+                return Err(Refusal::Untouched(format!("{what} ({})", errno.desc())));
+            }
+            return Ok(got as u64);
+        }
+        Err(Refusal::Untouched("its address space has no room for the agent".into()))
+    }
+
+    /// Writes to memory that the process itself may not write to.
+    fn write_image(&self, pid: Pid, at: u64, bytes: &[u8]) -> Result<()> {
+        let path = format!("/proc/{pid}/mem");
+        if let Ok(memory) = OpenOptions::new().write(true).open(path)
+            && memory.write_all_at(bytes, at).is_ok()
+        {
+            return Ok(());
+        }
+        // No /proc here: a word at a time.
+        for (i, chunk) in bytes.chunks(8).enumerate() {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            let address = (at as usize + i * 8) as ptrace::AddressType;
+            ptrace::write(pid, address, i64::from_ne_bytes(word))?;
+        }
+        Ok(())
+    }
+
+    /// Sends the arena's descriptor through the process's own socket.
+    fn send_arena(&self, pid: Pid, socket: i32) -> Result<()> {
+        let failed = |what: &str| {
+            Refusal::Untouched(format!("cannot {what}: {}", Errno::last().desc()))
+        };
+        // SAFETY: plain system calls; the results are descriptors of ours.
+        let socket = unsafe {
+            let pidfd = libc::syscall(libc::SYS_pidfd_open, pid.as_raw(), 0);
+            if pidfd < 0 {
+                return Err(failed("open the process (pidfd_open)"));
+            }
+            let pidfd = OwnedFd::from_raw_fd(pidfd as i32);
+            let fd = libc::syscall(libc::SYS_pidfd_getfd, pidfd.as_raw_fd(), socket, 0);
+            if fd < 0 {
+                return Err(failed("reach its socket (pidfd_getfd)"));
+            }
+            OwnedFd::from_raw_fd(fd as i32)
+        };
+        let rights = [self.arena.as_raw_fd()];
+        sendmsg::<()>(
+            socket.as_raw_fd(),
+            &[IoSlice::new(b"a")],
+            &[ControlMessage::ScmRights(&rights)],
+            MsgFlags::empty(),
+            None,
+        )
+        .map_err(|_| failed("send it the shared memory"))?;
+        Ok(())
+    }
+}
+
+/// Waits for `pid`, whatever of our own signals come in between.
+pub fn wait_for(pid: Pid) -> nix::Result<WaitStatus> {
+    loop {
+        match waitpid(pid, Some(WaitPidFlag::__WALL)) {
+            Err(Errno::EINTR) => {}
+            other => return other,
+        }
+    }
+}
+
+fn read_params(pid: Pid, at: u64) -> Result<Params> {
+    let mut params = Params::default();
+    // SAFETY: `Params` is plain integers without padding: any bytes are a value.
+    let bytes = unsafe {
+        std::slice::from_raw_parts_mut((&raw mut params).cast::<u8>(), size_of::<Params>())
+    };
+    for (i, chunk) in bytes.chunks_mut(8).enumerate() {
+        let word = ptrace::read(pid, (at as usize + i * 8) as ptrace::AddressType)?;
+        chunk.copy_from_slice(&word.to_ne_bytes()[..chunk.len()]);
+    }
+    Ok(params)
+}
+
+/// A process stopped at its first instruction, and how it was found.
+struct Stopped {
+    pid: Pid,
+    regs: libc::user_regs_struct,
+    mask: u64,
+    /// Signals that came in between, to be sent again.
+    later: Vec<Signal>,
+}
+
+impl Stopped {
+    fn new(pid: Pid) -> Result<Self> {
+        let regs = ptrace::getregs(pid)?;
+        let mut mask = 0u64;
+        // SAFETY: writes eight bytes to `mask`.
+        Errno::result(unsafe { libc::ptrace(PTRACE_GETSIGMASK as _, pid.as_raw(), 8, &raw mut mask) })?;
+        let stopped = Self { pid, regs, mask, later: Vec::new() };
+        // Nothing but our own breakpoints may come in between.
+        stopped.set_mask(!(1 << (libc::SIGTRAP - 1)))?;
+        Ok(stopped)
+    }
+
+    fn set_mask(&self, mask: u64) -> Result<()> {
+        let at = &raw const mask;
+        // SAFETY: reads eight bytes from `mask`.
+        Errno::result(unsafe { libc::ptrace(PTRACE_SETSIGMASK as _, self.pid.as_raw(), 8, at) })?;
+        Ok(())
+    }
+
+    /// Runs the process until it stops itself with `int3`.
+    fn run_to_trap(&mut self) -> Result<()> {
+        loop {
+            ptrace::cont(self.pid, None)?;
+            match wait_for(self.pid)? {
+                WaitStatus::Stopped(_, Signal::SIGTRAP) => return Ok(()),
+                WaitStatus::Stopped(_, Signal::SIGSEGV | Signal::SIGILL | Signal::SIGBUS) => {
+                    return Err(Refusal::Untouched("the agent fails in it".into()));
+                }
+                WaitStatus::Stopped(_, other) => self.later.push(other),
+                WaitStatus::Exited(..) | WaitStatus::Signaled(..) => return Err(Refusal::Gone),
+                _ => {}
+            }
+        }
+    }
+
+    /// Makes the process call `mmap`.
+    fn call_mmap(&mut self, args: [u64; 6]) -> Result<i64> {
+        let at = self.regs.rip as ptrace::AddressType;
+        let code = ptrace::read(self.pid, at)?;
+        ptrace::write(self.pid, at, CALL_MMAP as i64)?;
+        let [rdi, rsi, rdx, r10, r8, r9] = args;
+        let regs = libc::user_regs_struct { rdi, rsi, rdx, r10, r8, r9, ..self.regs };
+        ptrace::setregs(self.pid, regs)?;
+        let ran = self.run_to_trap();
+        let result = ptrace::getregs(self.pid)?.rax as i64;
+        ptrace::write(self.pid, at, code)?;
+        ran.map(|()| result)
+    }
+
+    /// As it was found, still stopped.
+    fn restore(&self) -> Result<()> {
+        let regs = libc::user_regs_struct { rax: 0, orig_rax: u64::MAX, ..self.regs };
+        ptrace::setregs(self.pid, regs)?;
+        self.set_mask(self.mask)
+    }
+
+    /// Lets go: the agent carries on.
+    fn release(self) -> Result<()> {
+        self.set_mask(self.mask)?;
+        ptrace::detach(self.pid, None)?;
+        for signal in self.later {
+            // The process may be gone by now, and then so is the signal.
+            let _ = nix::sys::signal::kill(self.pid, signal);
+        }
+        Ok(())
+    }
+}

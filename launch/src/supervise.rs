@@ -1,0 +1,629 @@
+//! The supervisor: one thread that starts the first program, answers the agents of its
+//! tree, reads their records and knows when the last process is gone.
+//!
+//! Owns: the loop, the set of known processes, attaching around an exec. It sleeps on one
+//! futex, the doorbell: agents ring it, and so does our own SIGCHLD handler, so children
+//! and stopped tracees wake it too. Processes that are not our children are watched by
+//! pidfd. It stays attached to nobody, except from the moment a task asks to execute a
+//! program until the agent is in the new image.
+
+use std::collections::HashMap;
+use std::fs;
+use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+
+use crossgate_wire::arena::{
+    CALLS, Geometry, HookKind, Mode, REQUEST_ANSWERED, REQUEST_FREE, REQUEST_SENT, Request, RequestKind,
+    SCRATCH_SIZE, SiteEntry, SiteKind,
+};
+use crossgate_wire::Record;
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::ptrace;
+use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
+use nix::sys::wait::WaitStatus;
+use nix::unistd::Pid;
+
+use crate::arena::OwnArena;
+use crate::drain::{Drain, wake};
+use crate::error::{Error, Result};
+use crate::inject::{Injector, Refusal, wait_for};
+use crate::program::Program;
+use crate::scan::{self, Scanner};
+use crate::spawn;
+
+/// How a tree is run.
+pub struct Options {
+    /// How sites are found.
+    pub mode: Mode,
+    /// The hook in the agents.
+    pub hook: HookKind,
+    /// Follow children and new programs.
+    pub follow: bool,
+    /// Most bytes of a string in a record.
+    pub string_limit: u32,
+    /// A site is patched when it is caught this many times.
+    pub patch_after: u32,
+    /// Report every decision about a site.
+    pub report_sites: bool,
+    /// Which calls the hook wants, by number; the answer for 1023 also stands for numbers
+    /// that do not exist.
+    pub interest: Box<[bool; CALLS]>,
+    /// Sizes of the rings.
+    pub geometry: Geometry,
+    /// What happens when the first program ends before its descendants.
+    pub linger: Linger,
+}
+
+/// What happens when the first program ends before its descendants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Linger {
+    /// Wait for them all, as strace does.
+    Wait,
+    /// Return at once; a child of this process goes on serving them.
+    Background,
+}
+
+/// A task of the traced tree, by the ids it sees itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Task {
+    /// Process id.
+    pub pid: i32,
+    /// Thread id.
+    pub tid: i32,
+}
+
+/// A decision about a site.
+#[derive(Debug, Clone)]
+pub struct SiteReport {
+    /// The file the code comes from, empty for anonymous memory.
+    pub object: String,
+    /// Address of the call instruction in the file (of its segment's file offset).
+    pub offset: u64,
+    /// Address in the process.
+    pub address: u64,
+    /// The call number there, where one is known.
+    pub nr: Option<u64>,
+    /// What became of it.
+    pub kind: SiteKind,
+    /// See [`crossgate_wire::arena::SiteReason`].
+    pub reason: u64,
+}
+
+/// Receives what happens in the tree. The order is that of time, as far as the processors'
+/// clocks tell it.
+pub trait Observer {
+    /// One record of a task, as it is and as the bytes it was read from.
+    fn record(&mut self, task: Task, record: &Record, bytes: &[u8]);
+    /// Everything there is for now was handed on.
+    fn pause(&mut self) {}
+    /// `pid` executes a new program: the exec of its thread `tid` succeeded.
+    fn executed(&mut self, pid: i32, tid: i32);
+    /// A task is gone and its last record was handed on.
+    fn task_gone(&mut self, task: Task);
+    /// A process is gone; how is known for the first one only.
+    fn process_gone(&mut self, pid: i32, ending: Option<Ending>);
+    /// A site was decided on.
+    fn site(&mut self, pid: i32, report: SiteReport);
+    /// Something the user must know.
+    fn note(&mut self, text: &str);
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// With this status.
+    Exited(i32),
+    /// By this signal, with a core dump or not.
+    Killed(i32, bool),
+}
+
+impl Ending {
+    /// The exit code a shell would report.
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Exited(status) => status as u8,
+            Self::Killed(signal, _) => 128u8.wrapping_add(signal as u8),
+        }
+    }
+}
+
+/// Futex of the arena in use, for the signal handler.
+static DOORBELL: AtomicPtr<AtomicU32> = AtomicPtr::new(std::ptr::null_mut());
+/// The first program's process, to which termination signals are passed on.
+static FIRST: AtomicU32 = AtomicU32::new(0);
+
+extern "C" fn on_child(_: libc::c_int) {
+    let doorbell = DOORBELL.load(Ordering::Relaxed);
+    if !doorbell.is_null() {
+        // SAFETY: points into the arena for as long as it is set.
+        unsafe { (*doorbell).fetch_add(1, Ordering::Relaxed) };
+    }
+}
+
+extern "C" fn pass_on(signal: libc::c_int) {
+    let first = FIRST.load(Ordering::Relaxed);
+    if first != 0 {
+        // SAFETY: kill(2) is async-signal-safe.
+        unsafe { libc::kill(first as i32, signal) };
+    }
+}
+
+fn handle(signal: Signal, handler: SigHandler) {
+    let action = SigAction::new(handler, SaFlags::empty(), SigSet::empty());
+    // SAFETY: the handlers above only touch atomics and make one system call.
+    let _ = unsafe { sigaction(signal, &action) };
+}
+
+/// The time stamp counter.
+pub fn now() -> u64 {
+    // SAFETY: every x86-64 processor has it.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}
+
+/// Runs `program` with an agent in every process of its tree. Returns how the program
+/// itself ended.
+pub fn run(program: &Program, options: &Options, observer: &mut dyn Observer) -> Result<Ending> {
+    let arena = OwnArena::new(options)?;
+    DOORBELL.store(arena.control().doorbell.as_ptr().cast(), Ordering::Relaxed);
+    handle(Signal::SIGCHLD, SigHandler::Handler(on_child));
+    let first = spawn::start(program)?;
+    FIRST.store(first.as_raw() as u32, Ordering::Relaxed);
+    // The terminal's signals reach the program by themselves; what is sent to us alone is
+    // passed on.
+    handle(Signal::SIGINT, SigHandler::SigIgn);
+    handle(Signal::SIGQUIT, SigHandler::SigIgn);
+    handle(Signal::SIGTERM, SigHandler::Handler(pass_on));
+    handle(Signal::SIGHUP, SigHandler::Handler(pass_on));
+
+    let base = arena.control().agent_base.load(Ordering::Relaxed);
+    let injector = Injector::new(base, arena.geometry(), arena.fd());
+    if let Err(why) = injector.inject(first) {
+        let _ = nix::sys::signal::kill(first, Signal::SIGKILL);
+        let _ = wait_for(first);
+        let shown = program.path.display();
+        return Err(match why {
+            Refusal::Gone => Error::own(format!("{shown}: ended before it could start")),
+            Refusal::Untouched(why) => Error::cannot_run(format!(
+                "{shown}: cannot run with crossgate: {why}; see docs/limits.md"
+            )),
+        });
+    }
+    let mut supervisor = Supervisor {
+        arena: &arena,
+        injector: &injector,
+        options,
+        observer,
+        drain: Drain::new(arena.get(), arena.geometry()),
+        scanner: Scanner::default(),
+        first,
+        ending: None,
+        processes: HashMap::new(),
+        executing: HashMap::new(),
+        scanning: None,
+        scan_queue: Vec::new(),
+    };
+    supervisor.observer.executed(first.as_raw(), first.as_raw());
+    supervisor.know(first);
+    let ending = supervisor.serve();
+    DOORBELL.store(std::ptr::null_mut(), Ordering::Relaxed);
+    Ok(ending)
+}
+
+/// A task that is between asking to execute a program and having done it.
+#[derive(Clone, Copy)]
+struct Executing {
+    pid: Pid,
+}
+
+struct Supervisor<'a> {
+    arena: &'a OwnArena,
+    injector: &'a Injector<'a>,
+    options: &'a Options,
+    observer: &'a mut dyn Observer,
+    drain: Drain,
+    scanner: Scanner,
+    first: Pid,
+    ending: Option<Ending>,
+    /// Known processes, each with a pidfd that becomes readable when it ends.
+    processes: HashMap<i32, OwnedFd>,
+    /// By thread id.
+    executing: HashMap<i32, Executing>,
+    /// Thread that owns the scratch area.
+    scanning: Option<i32>,
+    /// Slots of those who wait for it.
+    scan_queue: Vec<usize>,
+}
+
+/// Time between looks at the processes that are not our children, in milliseconds.
+const LOOK: u64 = 50;
+/// Longest sleep: the heartbeat must move (see `agent/src/request.rs`).
+const LONGEST: u64 = 500;
+/// Sleep between two readings of the rings while records arrive, in milliseconds.
+const DRAIN: u64 = 2;
+
+impl Supervisor<'_> {
+    fn serve(&mut self) -> Ending {
+        let control = self.arena.control();
+        let traces = self.options.hook == HookKind::Trace;
+        let mut looked = now_ms();
+        let mut idle = 0u32;
+        loop {
+            let bell = control.doorbell.load(Ordering::Acquire);
+            control.heartbeat.fetch_add(1, Ordering::Relaxed);
+            let requests = self.answer_requests();
+            self.reap();
+            let mut records = 0;
+            if traces {
+                records = self.read_rings(now());
+            }
+            if now_ms() - looked >= LOOK {
+                looked = now_ms();
+                self.look_at_processes();
+            }
+            if self.ending.is_some() && self.executing.is_empty() {
+                self.look_at_processes();
+                if self.processes.is_empty() {
+                    break;
+                }
+                if self.options.linger == Linger::Background && self.go_to_background() {
+                    break;
+                }
+            }
+            idle = if requests + records > 0 { 0 } else { idle + 1 };
+            let others = self.processes.keys().any(|&p| p != self.first.as_raw());
+            let sleep = match (traces, others) {
+                (true, _) => (DRAIN << (idle / 8).min(5)).min(LOOK),
+                (false, true) => LOOK,
+                (false, false) => LONGEST,
+            };
+            self.sleep(bell, sleep);
+        }
+        if traces {
+            self.read_rings(u64::MAX);
+        }
+        self.ending.unwrap_or(Ending::Exited(0))
+    }
+
+    fn sleep(&self, bell: u32, milliseconds: u64) {
+        let doorbell = &self.arena.control().doorbell;
+        let timeout = libc::timespec {
+            tv_sec: (milliseconds / 1000) as i64,
+            tv_nsec: (milliseconds % 1000 * 1_000_000) as i64,
+        };
+        // SAFETY: waits on a word of the arena; returns at once when it has changed.
+        unsafe {
+            libc::syscall(
+                libc::SYS_futex,
+                doorbell.as_ptr(),
+                libc::FUTEX_WAIT,
+                bell,
+                &raw const timeout,
+            )
+        };
+    }
+
+    /// The first program is gone and others are not: leaves a child that serves them, and
+    /// returns in this process. False when that could not be done.
+    fn go_to_background(&mut self) -> bool {
+        // SAFETY: this process has one thread.
+        match unsafe { nix::unistd::fork() } {
+            Ok(nix::unistd::ForkResult::Parent { .. }) => true,
+            Ok(nix::unistd::ForkResult::Child) => {
+                // Whoever reads our output must see its end.
+                for fd in 0..3 {
+                    // SAFETY: nothing in this process uses them any more.
+                    unsafe { libc::close(fd) };
+                }
+                let control = self.arena.control();
+                control.supervisor.store(std::process::id() as i32, Ordering::Relaxed);
+                FIRST.store(0, Ordering::Relaxed);
+                loop {
+                    let bell = control.doorbell.load(Ordering::Acquire);
+                    control.heartbeat.fetch_add(1, Ordering::Relaxed);
+                    self.answer_requests();
+                    self.reap();
+                    self.look_at_processes();
+                    if self.processes.is_empty() && self.executing.is_empty() {
+                        std::process::exit(0);
+                    }
+                    self.sleep(bell, LONGEST);
+                }
+            }
+            Err(_) => false,
+        }
+    }
+
+    /// Takes note of a process.
+    fn know(&mut self, pid: Pid) {
+        // SAFETY: a plain system call; the result is a descriptor of ours.
+        let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid.as_raw(), 0) };
+        if fd >= 0 {
+            // SAFETY: as above.
+            self.processes.insert(pid.as_raw(), unsafe { OwnedFd::from_raw_fd(fd as i32) });
+        }
+    }
+
+    /// Finds out which processes are gone.
+    fn look_at_processes(&mut self) {
+        let gone: Vec<i32> = {
+            let pids: Vec<i32> = self.processes.keys().copied().collect();
+            let mut fds: Vec<PollFd> = pids
+                .iter()
+                .map(|pid| PollFd::new(self.processes[pid].as_fd(), PollFlags::POLLIN))
+                .collect();
+            if poll(&mut fds, PollTimeout::ZERO).unwrap_or(0) == 0 {
+                return;
+            }
+            pids.iter()
+                .zip(&fds)
+                .filter(|(_, fd)| fd.any() == Some(true))
+                .map(|(&pid, _)| pid)
+                .collect()
+        };
+        for pid in gone {
+            if pid == self.first.as_raw() && self.ending.is_none() {
+                // Its status is ours to collect first.
+                self.reap();
+                if self.ending.is_none() {
+                    continue;
+                }
+            }
+            self.processes.remove(&pid);
+            self.executing.retain(|_, e| e.pid.as_raw() != pid);
+            if self.options.hook == HookKind::Trace {
+                self.drain.retire(pid);
+                self.read_rings(u64::MAX);
+            }
+            let ending = if pid == self.first.as_raw() { self.ending } else { None };
+            self.observer.process_gone(pid, ending);
+        }
+    }
+
+    /// Hands on records up to time `horizon`; gives their number.
+    fn read_rings(&mut self, horizon: u64) -> usize {
+        let mut gone = Vec::new();
+        let mut count = 0;
+        let observer = &mut *self.observer;
+        self.drain.run(
+            horizon,
+            |task, record, bytes| {
+                count += 1;
+                observer.record(task, record, bytes);
+            },
+            |task| gone.push(task),
+        );
+        for task in gone {
+            self.observer.task_gone(task);
+        }
+        if count > 0 {
+            self.observer.pause();
+        }
+        count
+    }
+
+    /// Waits, without blocking, for our child and for the tasks we are attached to.
+    fn reap(&mut self) {
+        loop {
+            // SAFETY: a query; see waitpid(2) for __WALL.
+            let mut status = 0;
+            let pid = unsafe { libc::waitpid(-1, &raw mut status, libc::__WALL | libc::WNOHANG) };
+            if pid <= 0 {
+                return;
+            }
+            self.waited(Pid::from_raw(pid), status);
+        }
+    }
+
+    fn waited(&mut self, pid: Pid, status: i32) {
+        const EXEC_STOP: i32 = libc::SIGTRAP | (libc::PTRACE_EVENT_EXEC << 8);
+        const GROUP_STOP: i32 = libc::PTRACE_EVENT_STOP;
+        if libc::WIFEXITED(status) || libc::WIFSIGNALED(status) {
+            self.executing.remove(&pid.as_raw());
+            if pid == self.first {
+                self.ending = Some(if libc::WIFEXITED(status) {
+                    Ending::Exited(libc::WEXITSTATUS(status))
+                } else {
+                    Ending::Killed(libc::WTERMSIG(status), libc::WCOREDUMP(status))
+                });
+            }
+            return;
+        }
+        if !libc::WIFSTOPPED(status) {
+            return;
+        }
+        if status >> 8 == EXEC_STOP {
+            self.executed(pid);
+        } else if status >> 16 == GROUP_STOP {
+            if libc::WSTOPSIG(status) == libc::SIGTRAP {
+                let _ = ptrace::cont(pid, None);
+            } else {
+                // SAFETY: keeps a stopped task stopped and us informed (ptrace(2), LISTEN).
+                unsafe { libc::ptrace(libc::PTRACE_LISTEN, pid.as_raw(), 0, 0) };
+            }
+        } else {
+            let signal = Signal::try_from(libc::WSTOPSIG(status)).ok();
+            let _ = ptrace::cont(pid, signal);
+        }
+    }
+
+    /// `pid` is stopped at the first instruction of a new program.
+    fn executed(&mut self, pid: Pid) {
+        let tid = ptrace::getevent(pid).map_or(pid.as_raw(), |tid| tid as i32);
+        self.executing.remove(&tid);
+        self.executing.remove(&pid.as_raw());
+        if self.options.hook == HookKind::Trace {
+            self.drain.retire(pid.as_raw());
+            self.read_rings(u64::MAX);
+        }
+        self.observer.executed(pid.as_raw(), tid);
+        match self.injector.inject(pid) {
+            Ok(()) | Err(Refusal::Gone) => {}
+            Err(Refusal::Untouched(why)) => {
+                let _ = ptrace::detach(pid, None);
+                let path = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
+                self.untraced(pid, &path, &why);
+            }
+        }
+    }
+
+    fn untraced(&mut self, pid: Pid, path: &std::path::Path, why: &str) {
+        let shown = path.display();
+        self.observer.note(&format!("{shown} (pid {pid}): runs without crossgate: {why}"));
+    }
+
+    fn answer_requests(&mut self) -> usize {
+        let mut count = 0;
+        for index in 0..self.arena.control().requests.len() {
+            let slot = &self.arena.control().requests[index];
+            if slot.state.load(Ordering::Acquire) == REQUEST_SENT
+                && !self.scan_queue.contains(&index)
+            {
+                count += 1;
+                self.answer(index);
+            }
+        }
+        count
+    }
+
+    fn reply(&self, index: usize, result: i64) {
+        let slot: &Request = &self.arena.control().requests[index];
+        slot.result.store(result as u64, Ordering::Relaxed);
+        if slot.wants_answer.load(Ordering::Relaxed) == 0 {
+            slot.state.store(REQUEST_FREE, Ordering::Release);
+            return;
+        }
+        slot.state.store(REQUEST_ANSWERED, Ordering::Release);
+        wake(&slot.state);
+    }
+
+    fn answer(&mut self, index: usize) {
+        let slot = &self.arena.control().requests[index];
+        let kind = slot.kind.load(Ordering::Relaxed);
+        let pid = Pid::from_raw(slot.pid.load(Ordering::Relaxed));
+        let tid = Pid::from_raw(slot.tid.load(Ordering::Relaxed));
+        let args: [u64; 4] = std::array::from_fn(|i| slot.args[i].load(Ordering::Relaxed));
+        if kind == RequestKind::Exec as u32 {
+            let result = self.attach(pid, tid);
+            self.reply(index, result);
+        } else if kind == RequestKind::ExecFailed as u32 {
+            self.reply(index, 0);
+            self.let_go(tid);
+        } else if kind == RequestKind::Process as u32 {
+            self.know(pid);
+            self.reply(index, 0);
+        } else if kind == RequestKind::Site as u32 {
+            let report = site_report(pid, args);
+            self.observer.site(pid.as_raw(), report);
+            self.reply(index, 0);
+        } else if kind == RequestKind::Scan as u32 {
+            if self.scanning.is_some() {
+                self.scan_queue.push(index);
+            } else {
+                self.scan(index);
+            }
+        } else if kind == RequestKind::ScanDone as u32 {
+            self.reply(index, 0);
+            self.scanning = None;
+            if let Some(next) = self.scan_queue.pop() {
+                self.scan(next);
+            }
+        } else if kind == RequestKind::Relocate as u32 {
+            let moved = scan::movable_before(&mut self.scanner, pid, args[0]);
+            let slot = &self.arena.control().requests[index];
+            let result = moved.map_or(-i64::from(libc::ENOENT), |bytes| {
+                for (word, chunk) in slot.data.iter().zip(bytes.chunks(8)) {
+                    let mut value = [0; 8];
+                    value[..chunk.len()].copy_from_slice(chunk);
+                    word.store(u64::from_ne_bytes(value), Ordering::Relaxed);
+                }
+                bytes.len() as i64
+            });
+            self.reply(index, result);
+        } else if kind == RequestKind::Untraced as u32 {
+            self.reply(index, 0);
+            let errno = Errno::from_raw(-(args[0] as i64) as i32);
+            let path = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
+            let why = format!("what it executes next cannot be followed ({})", errno.desc());
+            self.untraced(pid, &path, &why);
+        } else {
+            self.reply(index, -i64::from(libc::EINVAL));
+        }
+    }
+
+    /// Attaches to a task that is about to execute a program. Gives 0 or `-errno`.
+    fn attach(&mut self, pid: Pid, tid: Pid) -> i64 {
+        match ptrace::seize(tid, ptrace::Options::PTRACE_O_TRACEEXEC) {
+            Ok(()) => {
+                self.executing.insert(tid.as_raw(), Executing { pid });
+                0
+            }
+            Err(e) => -i64::from(e as i32),
+        }
+    }
+
+    /// Detaches from a task whose exec failed: it must be stopped for that.
+    fn let_go(&mut self, tid: Pid) {
+        if self.executing.remove(&tid.as_raw()).is_none() {
+            return;
+        }
+        // SAFETY: interrupts a task we are attached to.
+        if unsafe { libc::ptrace(libc::PTRACE_INTERRUPT, tid.as_raw(), 0, 0) } < 0 {
+            return;
+        }
+        match wait_for(tid) {
+            Ok(WaitStatus::Stopped(_, signal)) => {
+                let _ = ptrace::detach(tid, signal);
+            }
+            Ok(WaitStatus::PtraceEvent(..)) => {
+                let _ = ptrace::detach(tid, None);
+            }
+            _ => {}
+        }
+    }
+
+    /// Answers a scan: the scratch area is the asker's until it says it is done.
+    fn scan(&mut self, index: usize) {
+        let slot = &self.arena.control().requests[index];
+        let pid = Pid::from_raw(slot.pid.load(Ordering::Relaxed));
+        let [start, len] = [0, 1].map(|i| slot.args[i].load(Ordering::Relaxed));
+        let mut sites = self.scanner.sites(pid, start, len);
+        sites.truncate(SCRATCH_SIZE / size_of::<SiteEntry>());
+        let scratch = self.arena.get().scratch().cast::<SiteEntry>();
+        for (i, &address) in sites.iter().enumerate() {
+            // SAFETY: inside the scratch area, as truncated above; only the asker reads it,
+            // after our answer.
+            unsafe { scratch.add(i).write(SiteEntry { address }) };
+        }
+        self.scanning = Some(slot.tid.load(Ordering::Relaxed));
+        self.reply(index, sites.len() as i64);
+    }
+}
+
+/// Milliseconds of the monotonic clock.
+fn now_ms() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: writes to `time`.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    time.tv_sec as u64 * 1000 + time.tv_nsec as u64 / 1_000_000
+}
+
+fn site_report(pid: Pid, [after, kind, reason, nr]: [u64; 4]) -> SiteReport {
+    let address = after.wrapping_sub(2);
+    let maps = scan::mappings(pid);
+    let map = maps.iter().find(|m| address >= m.start && address < m.end);
+    SiteReport {
+        object: map.map(|m| m.path.clone()).unwrap_or_default(),
+        offset: map.map_or(address, |m| address - m.start + m.offset),
+        address,
+        nr: (nr != u64::MAX).then_some(nr),
+        kind: SiteKind::from_u64(kind).unwrap_or(SiteKind::Signal),
+        reason,
+    }
+}
+
+/// Where the kernel says the program of `pid` is.
+pub fn program_of(pid: i32) -> Option<PathBuf> {
+    fs::read_link(format!("/proc/{pid}/exe")).ok()
+}

@@ -1,0 +1,111 @@
+//! No call escapes and none is invented: for programs that make the same calls in every run,
+//! `crossgate trace` counts per call what `strace -f` counts, from the first execve on.
+//!
+//! The column `noise` of `programs.csv` names the calls whose number depends on timing or on
+//! addresses (futex, the munmap that aligns a new malloc arena). Each program's strace is also
+//! compared with a second one of its own, so that a wrong `exact` in the table is found natively.
+//! `trace`'s own options are held against strace's the same way.
+
+use crossgate_tests::mode::{Mode, crossgate};
+use crossgate_tests::programs::{Program, Programs};
+use crossgate_tests::run::{Job, Scratch};
+use crossgate_tests::skip::{self, Outcome, find_tool, skip};
+use crossgate_tests::trace::{Counts, count, differences};
+use libtest_mimic::{Completion, Trial};
+use std::ffi::OsString;
+use std::fs;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+/// Options of `trace`, and the strace options that mean the same; the program makes no threads,
+/// about which the two need not agree without following.
+const OPTIONS: [(&str, &[&str], &[&str]); 4] = [
+    ("filter", &["-e", "trace=openat,exit_group"], &["-f", "-e", "trace=openat,exit_group"]),
+    ("filter_without_prefix", &["-e", "openat"], &["-f", "-e", "openat"]),
+    ("follow", &["-f"], &["-f"]),
+    ("no_follow", &["--no-follow"], &[]),
+];
+
+fn options(programs: &Programs, ours: &[&str], theirs: &[&str], test: &str) -> Outcome {
+    if find_tool("strace").is_none() {
+        return skip(test, "strace", "it needs strace, which is not here");
+    }
+    if let Some(reason) = Mode::Exhaustive.missing() {
+        return skip(test, "crossgate", &reason);
+    }
+    let line = programs.line(programs.get("closed_fds"))?;
+    let with = |start: &[&str], options: &[&str]| -> Vec<OsString> {
+        start.iter().chain(options).map(OsString::from).collect()
+    };
+    let want = traced(&with(&["strace", "-qq"], theirs), &line)?;
+    let mut tracer: Vec<OsString> = vec![crossgate().into()];
+    tracer.extend(with(&["trace"], ours));
+    let different = differences(&want, &traced(&tracer, &line)?, &[]);
+    if different.is_empty() {
+        Ok(Completion::Completed)
+    } else {
+        Err(format!("calls that differ for {ours:?} (name, strace, got): {different:?}").into())
+    }
+}
+
+fn traced(tracer: &[OsString], program: &[OsString]) -> Result<Counts, String> {
+    let scratch = Scratch::new("trace");
+    let file = scratch.path().join("trace");
+    let mut line = tracer.to_vec();
+    line.extend(["-o".into(), file.clone().into(), "--".into()]);
+    line.extend_from_slice(program);
+    let finished = Job::new(line).run();
+    if finished.timed_out {
+        return Err(finished.to_string());
+    }
+    let text = fs::read(&file).map_err(|error| format!("no trace: {error}\n{finished}"))?;
+    let counts = count(&String::from_utf8_lossy(&text));
+    if counts.is_empty() { Err(format!("an empty trace\n{finished}")) } else { Ok(counts) }
+}
+
+fn check(programs: &Programs, program: &Program, hooked: bool, test: &str) -> Outcome {
+    if let Some((tool, reason)) = program.missing() {
+        return skip(test, &tool, &reason);
+    }
+    if find_tool("strace").is_none() {
+        return skip(test, "strace", "it needs strace, which is not here");
+    }
+    if let Some(reason) = Mode::Exhaustive.missing().filter(|_| hooked) {
+        return skip(test, "crossgate", &reason);
+    }
+    let line = programs.line(program)?;
+    let strace: Vec<OsString> = ["strace", "-f", "-qq"].map(Into::into).into();
+    let want = traced(&strace, &line)?;
+    let other = if hooked { vec![crossgate().into(), "trace".into()] } else { strace };
+    let got = traced(&other, &line)?;
+    let different = differences(&want, &got, &program.noise);
+    if different.is_empty() {
+        return Ok(Completion::Completed);
+    }
+    let lines: Vec<String> = different
+        .iter()
+        .map(|(name, want, got)| format!("    {name}: strace {want}, got {got}"))
+        .collect();
+    Err(format!("calls that differ for {line:?}:\n{}", lines.join("\n")).into())
+}
+
+fn main() -> ExitCode {
+    let programs = Arc::new(Programs::build());
+    let mut trials = Vec::new();
+    for hooked in [false, true] {
+        for program in programs.all.iter().filter(|program| program.exact).cloned() {
+            let side = if hooked { "trace" } else { "strace_twice" };
+            let (programs, name) = (programs.clone(), format!("{side}::{}", program.name));
+            let test = name.clone();
+            trials.push(Trial::ignorable_test(name, move || {
+                check(&programs, &program, hooked, &test)
+            }));
+        }
+    }
+    for (what, ours, theirs) in OPTIONS {
+        let (programs, name) = (programs.clone(), format!("options::{what}"));
+        let test = name.clone();
+        trials.push(Trial::ignorable_test(name, move || options(&programs, ours, theirs, &test)));
+    }
+    skip::run(trials)
+}
