@@ -82,6 +82,11 @@ impl Process {
         if self.fast.load(Ordering::Relaxed) { Mode::Fast } else { Mode::Exhaustive }
     }
 
+    /// Not all sites could be found and patched: the kernel has to catch the rest.
+    pub fn set_exhaustive(&self) {
+        self.fast.store(false, Ordering::Relaxed);
+    }
+
     /// The program uses %gs itself, so every call goes by signals.
     pub fn is_bare(&self) -> bool {
         self.bare.load(Ordering::Relaxed)

@@ -12,7 +12,7 @@
 //! 3. one instruction of five bytes or more before it is moved into the trampoline;
 //! 4. it stays and is caught at each call.
 
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crossgate_wire::arena::{Mode, SiteEntry, SiteKind, SiteReason};
 use crossgate_wire::RequestKind;
@@ -24,7 +24,7 @@ use crate::process::PROCESS;
 use crate::sync::{Guard, Lock};
 use crate::sys::{self, nr};
 use crate::thread::Thread;
-use crate::{dispatch, request, uaccess};
+use crate::{dispatch, request, signals, uaccess};
 
 /// What is known of a site.
 #[derive(Clone, Copy)]
@@ -100,6 +100,9 @@ static TABLE: Lock<Sites> = Lock::new(Sites {
 /// How many sites are patched, to be read without the lock.
 static PATCHED: AtomicU64 = AtomicU64::new(0);
 
+/// Some trampoline holds moved instructions, in the middle of which a signal may arrive.
+static MOVED_SEVERAL: AtomicBool = AtomicBool::new(false);
+
 impl Sites {
     /// The entry of the site, or a new one; `None` when the table is full.
     fn find(&mut self, after: u64) -> Option<usize> {
@@ -157,7 +160,7 @@ pub fn caught(t: &Thread, after: u64, nr: u64) {
     if u32::from(site.hits) < PROCESS.control().patch_after {
         return;
     }
-    decide(t, &mut table, index, Some(nr));
+    decide(t, &mut table, index, Some(nr), Movable::Ask);
 }
 
 /// Whether the jump that we wrote is still there.
@@ -170,8 +173,8 @@ fn still_patched(t: &Thread, site: &Site) -> bool {
 
 /// Decides about a site and reports it. `nr` is the number that is in rax at the call,
 /// where that is known.
-fn decide(t: &Thread, table: &mut Sites, index: usize, nr: Option<u64>) {
-    let reason = match patch(t, table, index, nr) {
+fn decide(t: &Thread, table: &mut Sites, index: usize, nr: Option<u64>, movable: Movable) {
+    let reason = match patch(t, table, index, nr, movable) {
         Ok(kind) => {
             table.sites[index].kind = Some(kind);
             PATCHED.fetch_add(1, Ordering::Relaxed);
@@ -204,9 +207,12 @@ fn report(t: &Thread, site: &Site, nr: Option<u64>) {
     request::ask(t, RequestKind::Site, args, &[]);
 }
 
+/// How many bytes before a site matter: what a trampoline can hold of moved instructions.
+const BEFORE: usize = TRAMPOLINE - encode::RETURN_LEN;
+
 /// The bytes around a site.
 struct Around {
-    before: [u8; 16],
+    before: [u8; BEFORE],
     /// How many of `before` could be read (its last ones).
     before_len: usize,
     /// The three bytes after it, if they could be read.
@@ -215,11 +221,11 @@ struct Around {
 
 fn look_around(t: &Thread, after: u64) -> Option<Around> {
     let site = after - SYSCALL_LEN as u64;
-    let mut around = Around { before: [0; 16], before_len: 16, next: None };
+    let mut around = Around { before: [0; BEFORE], before_len: BEFORE, next: None };
     // The page before may not be readable; then only what lies on the site's own counts.
-    if uaccess::read(t, site - 16, &mut around.before) != 16 {
-        around.before_len = 16.min((site % PAGE) as usize);
-        let from = 16 - around.before_len;
+    if uaccess::read(t, site - BEFORE as u64, &mut around.before) != BEFORE {
+        around.before_len = BEFORE.min((site % PAGE) as usize);
+        let from = BEFORE - around.before_len;
         let at = site - around.before_len as u64;
         if uaccess::read(t, at, &mut around.before[from..]) != around.before_len {
             return None;
@@ -246,6 +252,7 @@ fn patch(
     table: &mut Sites,
     index: usize,
     nr: Option<u64>,
+    movable: Movable,
 ) -> Result<SiteKind, SiteReason> {
     let after = table.sites[index].after;
     let site = after - SYSCALL_LEN as u64;
@@ -259,7 +266,7 @@ fn patch(
     if is_writable(site) {
         return Err(SiteReason::Writable);
     }
-    let before = &around.before[16 - around.before_len..];
+    let before = &around.before[BEFORE - around.before_len..];
 
     // 1. mov → jmp
     let nr = nr.or_else(|| encode::any_number_load(before));
@@ -286,7 +293,7 @@ fn patch(
     };
     // 3. relocate
     if reason != SiteReason::Protected {
-        match relocate(t, table, index) {
+        match relocate(t, table, index, before, movable) {
             Ok(()) => return Ok(SiteKind::Relocated),
             Err(SiteReason::NotMovable) => {}
             Err(why) => reason = why,
@@ -342,20 +349,51 @@ fn pun(table: &mut Sites, index: usize, next: Option<[u8; 3]>) -> Result<(), Sit
     write_code(site, &jump[..SYSCALL_LEN])
 }
 
-/// Asks the supervisor, which has a disassembler, for an instruction before the site that
-/// can be moved.
-fn relocate(t: &Thread, table: &mut Sites, index: usize) -> Result<(), SiteReason> {
+/// How to find out what can be moved.
+#[derive(Clone, Copy)]
+enum Movable {
+    /// The supervisor, which has a disassembler, knows.
+    Ask,
+    /// So many bytes of instructions, which no task is in the middle of.
+    Known(usize),
+}
+
+/// Moves instructions before the site into a trampoline.
+fn relocate(
+    t: &Thread,
+    table: &mut Sites,
+    index: usize,
+    before: &[u8],
+    movable: Movable,
+) -> Result<(), SiteReason> {
     let after = table.sites[index].after;
     let site = after - SYSCALL_LEN as u64;
-    let mut moved = [0u8; 16];
-    let len = request::ask_with(t, RequestKind::Relocate, [site, 0, 0, 0], &[], |slot| {
-        for (bytes, word) in moved.chunks_mut(8).zip(&slot.data) {
-            bytes.copy_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
+    let len = match movable {
+        Movable::Known(len) => len,
+        Movable::Ask => {
+            let mut moved = [0u8; 16];
+            let len = request::ask_with(t, RequestKind::Relocate, [site, 0, 0, 0], &[], |slot| {
+                for (bytes, word) in moved.chunks_mut(8).zip(&slot.data) {
+                    bytes.copy_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
+                }
+            });
+            let len = usize::try_from(len).unwrap_or(0).min(moved.len());
+            // What it looked at must be what is there.
+            if !before.ends_with(&moved[..len]) {
+                return Err(SiteReason::NotMovable);
+            }
+            len
         }
-    });
-    let len = usize::try_from(len).ok().filter(|len| (JUMP_LEN..=15).contains(len));
-    let len = len.ok_or(SiteReason::NotMovable)?;
-    redirect(table, index, site - len as u64, &moved[..len], target_of_any())
+    };
+    if len < JUMP_LEN || len > before.len() {
+        return Err(SiteReason::NotMovable);
+    }
+    let moved = &before[before.len() - len..];
+    redirect(table, index, site - len as u64, moved, target_of_any())?;
+    if len > JUMP_LEN {
+        MOVED_SEVERAL.store(true, Ordering::Relaxed);
+    }
+    Ok(())
 }
 
 /// Whether the page of `address` is writable now (so that the program may be changing it).
@@ -551,29 +589,61 @@ pub fn settle(c: &mut Context) {
     });
     drop(table);
     if let Some(site) = found {
-        // Before the first instruction nothing has happened; after it the moved
-        // instruction has, and what is left is the call.
-        c.rip = if ip == site.trampoline { site.patch() } else { restart_address(site.after, rax) };
+        // The moved instructions are copies, so an address among them has its counterpart at
+        // the site; behind them only the call is left.
+        let offset = ip - site.trampoline;
+        let moved = u64::from(site.before) - SYSCALL_LEN as u64;
+        c.rip = if offset < moved {
+            site.patch() + offset
+        } else {
+            restart_address(site.after, rax)
+        };
     }
 }
 
-/// Fast mode: finds and patches the sites in a range that has become executable.
+/// Where a task that is to go on at `address` must go on: among instructions that a jump
+/// has replaced, in their copies (the counterpart of [`settle`]).
+pub fn resume_address(address: u64) -> u64 {
+    if !MOVED_SEVERAL.load(Ordering::Relaxed) {
+        return address;
+    }
+    let table = TABLE.lock();
+    let inside = |s: &&Site| {
+        s.kind == Some(SiteKind::Relocated) && address > s.patch() && address < s.after - SYSCALL_LEN as u64
+    };
+    let found = table.known().iter().find(inside);
+    found.map_or(address, |s| s.trampoline + (address - s.patch()))
+}
+
+/// Fast mode: finds and patches the sites in a range that has become executable. Where that
+/// cannot be done for all of them, the program goes on in exhaustive mode from here.
 pub fn scan(t: &Thread, start: u64, len: u64) {
-    let found = request::ask(t, RequestKind::Scan, [start, len, 0, 0], &[]);
-    let Ok(found) = usize::try_from(found) else { return };
+    let mut blind = false;
+    let found = request::ask_with(t, RequestKind::Scan, [start, len, 0, 0], &[], |slot| {
+        blind = slot.data[0].load(Ordering::Relaxed) != 0;
+    });
     let scratch = PROCESS.arena().scratch().cast::<SiteEntry>();
     let mut table = TABLE.lock();
-    for i in 0..found {
+    for i in 0..usize::try_from(found).unwrap_or(0) {
         // SAFETY: the supervisor wrote `found` entries into the scratch area, which is ours
         // until `ScanDone`.
         let entry = unsafe { scratch.add(i).read() };
         let after = entry.address + SYSCALL_LEN as u64;
-        if let Some(index) = table.find(after)
-            && table.sites[index].kind.is_none()
-        {
-            decide(t, &mut table, index, None);
+        let Some(index) = table.find(after) else {
+            blind = true;
+            break;
+        };
+        if table.sites[index].kind.is_none() {
+            decide(t, &mut table, index, None, Movable::Known(entry.movable as usize));
         }
+        blind |= !table.sites[index].is_patched();
     }
     drop(table);
-    request::tell(t, RequestKind::ScanDone, [0; 4]);
+    if found >= 0 {
+        request::tell(t, RequestKind::ScanDone, [0; 4]);
+    }
+    if blind || found < 0 {
+        PROCESS.set_exhaustive();
+        signals::arm(Mode::Exhaustive);
+    }
 }

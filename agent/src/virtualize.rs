@@ -286,6 +286,8 @@ const FRAME_STACK: u64 =
     (core::mem::offset_of!(SignalFrame, uc.stack)) as u64;
 const FRAME_MASK: u64 =
     (core::mem::offset_of!(SignalFrame, uc.mask)) as u64;
+const FRAME_RIP: u64 =
+    (core::mem::offset_of!(SignalFrame, uc.context.rip)) as u64;
 const FRAME_RAX: u64 =
     (core::mem::offset_of!(SignalFrame, uc.context.rax)) as u64;
 
@@ -304,6 +306,12 @@ pub fn signal_return(t: &Thread, rsp: u64) -> ! {
         // is, the kernel loads a stack of the program's and the next signal runs there.
         let _ = uaccess::put(t, frame + FRAME_STACK, &t.signal_stack());
         let _ = uaccess::put(t, frame + FRAME_MASK, &(mask & !bit(SIGSYS)));
+        if let Ok(ip) = uaccess::get::<u64>(t, frame + FRAME_RIP) {
+            let resume = sites::resume_address(ip);
+            if resume != ip {
+                let _ = uaccess::put(t, frame + FRAME_RIP, &resume);
+            }
+        }
     }
     // An unreadable frame makes the kernel raise SIGSEGV, as it would have natively.
     entry::return_from_frame(rsp)

@@ -5,14 +5,14 @@
 //! Never does: panic. Where the data goes next: the printers of the families.
 
 /// `write!` to a `String`, which cannot fail.
-#[macro_export]
-#[doc(hidden)]
 macro_rules! put {
     ($out:expr, $($arg:tt)*) => {{
         use std::fmt::Write as _;
         let _ = write!($out, $($arg)*);
     }};
 }
+
+pub(crate) use put;
 
 fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..at.checked_add(N)?)?.try_into().ok()

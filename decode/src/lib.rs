@@ -30,6 +30,7 @@ mod time;
 pub use process::ended;
 pub use signals::{delivered as signal, name as signal_name};
 
+use bytes::put;
 use crossgate_syscalls::{Behaviour, Syscall};
 use crossgate_wire::record::Blobs;
 

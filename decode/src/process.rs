@@ -56,7 +56,7 @@ pub fn ended(out: &mut String, status: i32) {
 fn limit(out: &mut String, value: u64) {
     match value {
         u64::MAX => out.push_str("RLIM64_INFINITY"),
-        1025.. if value % 1024 == 0 => put!(out, "{}*1024", value / 1024),
+        1025.. if value.is_multiple_of(1024) => put!(out, "{}*1024", value / 1024),
         _ => put!(out, "{value}"),
     }
 }

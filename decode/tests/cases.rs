@@ -60,7 +60,10 @@ fn line(nr: u64, args: &[u64], enter: &[Piece<'_>], result: i64, exit: &[Piece<'
 fn the_first_half_ends_where_the_kernel_writes() {
     let data: &[Piece<'_>] = &[(1, BlobKind::Bytes, b"hi\n")];
     let (first, second) = halves(nr::READ, &[3, 0x1000, 512], &[], 3, data);
-    assert_eq!((first.as_str(), second.as_str()), ("read(3, ", "\"hi\\n\", 512)                    = 3"));
+    assert_eq!(
+        (first.as_str(), second.as_str()),
+        ("read(3, ", "\"hi\\n\", 512)                    = 3")
+    );
     let (first, second) = halves(nr::CLOSE, &[3], &[], 0, &[]);
     assert_eq!(
         (first.as_str(), second.as_str()),

@@ -58,8 +58,19 @@ pub struct CodeMap {
     segments: Vec<(u64, u64, u64)>,
     /// Starts of functions, sorted.
     functions: Vec<u64>,
-    /// Call instructions, sorted.
-    sites: Vec<u64>,
+    /// Call instructions, sorted, each with the length of what may be moved before it.
+    sites: Vec<(u64, usize)>,
+    /// There are bytes of a call instruction outside all functions.
+    blind: bool,
+}
+
+/// What was found in a range of a process.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// Call instructions, each with the length of what may be moved before it.
+    pub sites: Vec<(u64, usize)>,
+    /// Some code could not be searched: nothing says where its functions begin.
+    pub blind: bool,
 }
 
 /// Remembers each file, so that a program that is started often is looked at once.
@@ -70,11 +81,16 @@ pub struct Scanner {
 
 impl Scanner {
     /// The call instructions in the executable part of `[start, start + len)` of `pid`.
-    pub fn sites(&mut self, pid: Pid, start: u64, len: u64) -> Vec<u64> {
+    pub fn sites(&mut self, pid: Pid, start: u64, len: u64) -> Found {
         let end = start.saturating_add(len);
-        let mut found = Vec::new();
+        let mut found = Found::default();
         for map in mappings(pid).iter().filter(|m| m.executable && m.start < end && m.end > start) {
+            if map.path.is_empty() || map.path.starts_with('[') {
+                // Anonymous memory, the vdso: no file says where functions begin.
+                continue;
+            }
             let code = self.code(pid, map);
+            found.blind |= code.blind;
             for &(address, offset, size) in &code.segments {
                 // What part of the segment this mapping shows.
                 let first = map.offset.max(offset);
@@ -83,12 +99,12 @@ impl Scanner {
                     continue;
                 }
                 let bias = map.start.wrapping_sub(map.offset).wrapping_add(offset);
-                let here = code.sites.iter().filter_map(|&site| {
+                let here = code.sites.iter().filter_map(|&(site, movable)| {
                     let in_file = site.checked_sub(address)? + offset;
                     (in_file >= first && in_file < last)
-                        .then(|| bias.wrapping_add(site).wrapping_sub(address))
+                        .then(|| (bias.wrapping_add(site).wrapping_sub(address), movable))
                 });
-                found.extend(here.filter(|a| *a >= start && *a < end));
+                found.sites.extend(here.filter(|(a, _)| *a >= start && *a < end));
             }
         }
         found
@@ -117,12 +133,14 @@ pub fn code_map(bytes: &[u8]) -> Option<CodeMap> {
         }
     }
     code.functions = function_starts(&elf);
-    let functions = code.functions.clone();
-    for (i, &start) in functions.iter().enumerate() {
-        let limit = functions.get(i + 1).copied().unwrap_or(u64::MAX);
+    let mut searched = 0;
+    for (i, &start) in code.functions.iter().enumerate() {
+        let limit = code.functions.get(i + 1).copied().unwrap_or(u64::MAX);
         let Some(body) = code.bytes(bytes, start, limit) else { continue };
+        let candidates = calls_in(body);
+        searched += candidates;
         // Most functions make no call of the kernel: look before decoding.
-        if !body.windows(2).any(|w| w == [0x0f, 0x05]) {
+        if candidates == 0 {
             continue;
         }
         let mut decoder = Decoder::with_ip(64, body, start, DecoderOptions::NONE);
@@ -130,13 +148,26 @@ pub fn code_map(bytes: &[u8]) -> Option<CodeMap> {
         while decoder.can_decode() {
             decoder.decode_out(&mut instruction);
             if instruction.code() == Code::Syscall {
-                code.sites.push(instruction.ip());
+                let site = instruction.ip();
+                code.sites.push((site, movable(body, start, site, MOST_MOVED).unwrap_or(0)));
             }
         }
     }
+    let all: usize = code
+        .segments
+        .iter()
+        .filter_map(|&(start, _, size)| code.bytes(bytes, start, start + size))
+        .map(calls_in)
+        .sum();
+    code.blind = all > searched;
     code.sites.sort_unstable();
     code.sites.dedup();
     Some(code)
+}
+
+/// Places that hold the bytes of a call instruction, whatever they are.
+fn calls_in(code: &[u8]) -> usize {
+    code.windows(2).filter(|w| *w == [0x0f, 0x05]).count()
 }
 
 impl CodeMap {
@@ -150,8 +181,9 @@ impl CodeMap {
         file.get(from..to)
     }
 
-    /// The call instructions, as virtual addresses of the file.
-    pub fn sites(&self) -> &[u64] {
+    /// The call instructions, as virtual addresses of the file, each with the length of what
+    /// may be moved before it.
+    pub fn sites(&self) -> &[(u64, usize)] {
         &self.sites
     }
 }
@@ -190,13 +222,18 @@ fn table_of_starts(address: u64, data: &[u8]) -> Vec<u64> {
         .collect()
 }
 
-/// The instruction right before `site` in the process, if it can run elsewhere: five bytes
-/// or more, no reference to its own place, no way out, and nothing else jumps between it
-/// and the call.
+/// Length of a jump: less need not be moved.
+const JUMP: usize = 5;
+/// Most bytes of moved instructions that fit into a trampoline
+/// (`agent/src/arch/x86_64/encode.rs`).
+const MOST_MOVED: usize = 19;
+
+/// The one instruction right before `site` in the process, if it can run elsewhere while
+/// other tasks may be running it: see [`movable`].
 pub fn movable_before(scanner: &mut Scanner, pid: Pid, site: u64) -> Option<Vec<u8>> {
     let maps = mappings(pid);
     let map = maps.iter().find(|m| m.executable && site >= m.start && site < m.end)?;
-    let code = scanner.code(pid, map).clone();
+    let code = scanner.code(pid, map);
     let in_file = site - map.start + map.offset;
     let &(address, offset, _) =
         code.segments.iter().find(|(_, o, size)| in_file >= *o && in_file < o + size)?;
@@ -209,14 +246,18 @@ pub fn movable_before(scanner: &mut Scanner, pid: Pid, site: u64) -> Option<Vec<
     let memory = fs::File::open(format!("/proc/{pid}/mem")).ok()?;
     let got = memory.read_at(&mut body, site - (virtual_site - start)).ok()?;
     body.truncate(got);
-    movable(&body, start, virtual_site)
+    let moved = movable(&body, start, virtual_site, 0)?;
+    let at = usize::try_from(virtual_site - start).ok()?;
+    body.get(at - moved..at).map(<[u8]>::to_vec)
 }
 
-/// As [`movable_before`], for the code of one function that starts at `start`.
-pub fn movable(body: &[u8], start: u64, site: u64) -> Option<Vec<u8>> {
+/// Length of the instructions right before `site` that a jump can replace, in a function
+/// whose code `body` starts at `start`: five bytes or more, none refers to its own place or
+/// leaves, and nothing jumps in between. One instruction, or as many as needed up to `most`
+/// bytes, which is only right while no task can be between two of them.
+pub fn movable(body: &[u8], start: u64, site: u64, most: usize) -> Option<usize> {
     let mut decoder = Decoder::with_ip(64, body, start, DecoderOptions::NONE);
-    let mut previous: Option<Instruction> = None;
-    let mut candidate: Option<Instruction> = None;
+    let mut before: Vec<Instruction> = Vec::new();
     let mut targets = Vec::new();
     let mut instruction = Instruction::default();
     while decoder.can_decode() {
@@ -225,8 +266,8 @@ pub fn movable(body: &[u8], start: u64, site: u64) -> Option<Vec<u8>> {
             // Past the function's end, or data: what comes later is not trusted.
             break;
         }
-        if instruction.ip() == site {
-            candidate = previous;
+        if instruction.ip() < site {
+            before.push(instruction);
         }
         match instruction.flow_control() {
             FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch => {
@@ -236,20 +277,21 @@ pub fn movable(body: &[u8], start: u64, site: u64) -> Option<Vec<u8>> {
             FlowControl::IndirectBranch => return None,
             _ => {}
         }
-        previous = Some(instruction);
     }
-    let candidate = candidate?;
-    let fits = candidate.len() >= 5
-        && candidate.len() <= 15
-        && candidate.flow_control() == FlowControl::Next
-        && !candidate.is_ip_rel_memory_operand()
-        && candidate.next_ip() == site;
-    let entered = targets.iter().any(|&t| t > candidate.ip() && t < site);
-    if !fits || entered {
-        return None;
+    let mut len = 0;
+    let mut at = site;
+    while len < JUMP {
+        let moved = before.pop()?;
+        let stays = moved.next_ip() != at
+            || moved.flow_control() != FlowControl::Next
+            || moved.is_ip_rel_memory_operand();
+        len += moved.len();
+        if stays || len > most.max(15) || most == 0 && moved.len() < JUMP {
+            return None;
+        }
+        at = moved.ip();
     }
-    let from = usize::try_from(candidate.ip() - start).ok()?;
-    body.get(from..from + candidate.len()).map(<[u8]>::to_vec)
+    (!targets.iter().any(|&t| t > at && t < site)).then_some(len)
 }
 
 #[cfg(test)]
@@ -269,18 +311,29 @@ mod tests {
     fn a_long_load_before_a_call_can_be_moved() {
         // mov 8(%rsp), %r9; syscall; ret
         let body = [0x4c, 0x8b, 0x4c, 0x24, 0x08, 0x0f, 0x05, 0xc3];
-        assert_eq!(movable(&body, 0x1000, 0x1005), Some(body[..5].to_vec()));
+        assert_eq!(movable(&body, 0x1000, 0x1005, 0), Some(5));
+    }
+
+    #[test]
+    fn short_instructions_are_moved_together_or_not_at_all() {
+        // mov 8(%rsp), %rax; pop %r12; syscall; push %r12; ret
+        let body = [0x48, 0x8b, 0x44, 0x24, 0x08, 0x41, 0x5c, 0x0f, 0x05, 0x41, 0x54, 0xc3];
+        assert_eq!(movable(&body, 0x1000, 0x1007, 0), None);
+        assert_eq!(movable(&body, 0x1000, 0x1007, MOST_MOVED), Some(7));
+        // jmp to the pop
+        let body = [0x48, 0x8b, 0x44, 0x24, 0x08, 0x41, 0x5c, 0x0f, 0x05, 0xeb, 0xfa];
+        assert_eq!(movable(&body, 0x1000, 0x1007, MOST_MOVED), None);
     }
 
     #[test]
     fn what_refers_to_its_own_place_or_is_jumped_behind_stays() {
         // mov 0x10(%rip), %eax; syscall
         let body = [0x8b, 0x05, 0x10, 0, 0, 0, 0x0f, 0x05, 0xc3];
-        assert_eq!(movable(&body, 0x1000, 0x1006), None);
+        assert_eq!(movable(&body, 0x1000, 0x1006, 0), None);
         // xor %eax, %eax; syscall: too short
-        assert_eq!(movable(&[0x31, 0xc0, 0x0f, 0x05, 0xc3], 0x1000, 0x1002), None);
+        assert_eq!(movable(&[0x31, 0xc0, 0x0f, 0x05, 0xc3], 0x1000, 0x1002, MOST_MOVED), None);
         // jmp *%rax somewhere
         let body = [0x4c, 0x8b, 0x4c, 0x24, 0x08, 0x0f, 0x05, 0xff, 0xe0];
-        assert_eq!(movable(&body, 0x1000, 0x1005), None);
+        assert_eq!(movable(&body, 0x1000, 0x1005, MOST_MOVED), None);
     }
 }

@@ -588,16 +588,19 @@ impl Supervisor<'_> {
         let slot = &self.arena.control().requests[index];
         let pid = Pid::from_raw(slot.pid.load(Ordering::Relaxed));
         let [start, len] = [0, 1].map(|i| slot.args[i].load(Ordering::Relaxed));
-        let mut sites = self.scanner.sites(pid, start, len);
-        sites.truncate(SCRATCH_SIZE / size_of::<SiteEntry>());
+        let mut found = self.scanner.sites(pid, start, len);
+        let most = SCRATCH_SIZE / size_of::<SiteEntry>();
+        found.blind |= found.sites.len() > most;
+        found.sites.truncate(most);
+        slot.data[0].store(u64::from(found.blind), Ordering::Relaxed);
         let scratch = self.arena.get().scratch().cast::<SiteEntry>();
-        for (i, &address) in sites.iter().enumerate() {
+        for (i, &(address, movable)) in found.sites.iter().enumerate() {
             // SAFETY: inside the scratch area, as truncated above; only the asker reads it,
             // after our answer.
-            unsafe { scratch.add(i).write(SiteEntry { address }) };
+            unsafe { scratch.add(i).write(SiteEntry { address, movable: movable as u64 }) };
         }
         self.scanning = Some(slot.tid.load(Ordering::Relaxed));
-        self.reply(index, sites.len() as i64);
+        self.reply(index, found.sites.len() as i64);
     }
 }
 

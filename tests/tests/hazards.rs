@@ -27,6 +27,11 @@ fn judge(finished: &Finished, want: &str) -> Result<(), String> {
     if finished.ending() == want { Ok(()) } else { Err(format!("expected {want}\n{finished}")) }
 }
 
+/// Whether a program found that this machine cannot run it.
+fn skips(finished: &Finished) -> bool {
+    finished.ending() == "exit 77" && finished.stdout.starts_with(b"skip ")
+}
+
 fn check(programs: &Programs, program: &Program, mode: Mode, test: &str) -> Outcome {
     if let Some((tool, reason)) = program.missing() {
         return skip(test, &tool, &reason);
@@ -37,9 +42,13 @@ fn check(programs: &Programs, program: &Program, mode: Mode, test: &str) -> Outc
     if let Some(reason) = program.excluded(&mode.to_string()) {
         return Ok(Completion::ignored_with(reason));
     }
-    let finished = Job::new(mode.command(&programs.line(program)?)).run();
+    let line = programs.line(program)?;
+    let finished = Job::new(mode.command(&line)).run();
     let stdout = String::from_utf8_lossy(&finished.stdout);
-    if finished.ending() == "exit 77" && stdout.starts_with("skip ") {
+    if skips(&finished) {
+        if mode != Mode::Native && !skips(&Job::new(line).run()) {
+            return Err(format!("it skips itself, and does not natively\n{finished}").into());
+        }
         return skip(test, &program.name, stdout.trim_end());
     }
     judge(&finished, &wanted(&program.expect, mode))?;

@@ -153,7 +153,8 @@ pub enum RequestKind {
     Site = 4,
     /// Find the sites in the executable part of `args[0] .. args[0] + args[1]` of `pid`. Answer: their number, as
     /// [`SiteEntry`] in the scratch area, which belongs to the task until it sends
-    /// [`RequestKind::ScanDone`].
+    /// [`RequestKind::ScanDone`]; `data` holds 1 when there is code that could not be
+    /// searched.
     Scan = 5,
     /// The scratch area may be used again. No answer.
     ScanDone = 6,
@@ -277,6 +278,9 @@ pub struct Request {
 pub struct SiteEntry {
     /// Address of the call instruction.
     pub address: u64,
+    /// Length of the instructions before it that may run elsewhere, all together; 0 for
+    /// none. Right only while no task can be in the middle of them.
+    pub movable: u64,
 }
 
 /// A mapped arena.

@@ -1,5 +1,6 @@
-//! Processor time per request of servers. Each measurement starts the server anew, warms
-//! it, loads it over the loopback interface from another processor, and ends it.
+//! Processor time per request of servers. Each measurement starts the server anew, loads it
+//! over the loopback interface from another processor, and ends it. What the first requests
+//! cost more disappears among tens of thousands.
 
 use std::fs;
 use std::io;
@@ -29,8 +30,8 @@ trait Server {
     fn goal(&self) -> Option<Goal>;
     /// The command that serves on `port` in the foreground.
     fn command(&self, bench: &Bench, port: u16) -> Result<Command, String>;
-    /// Loads the server, for a shorter time if `short`; returns the number of requests.
-    fn load(&self, bench: &Bench, port: u16, short: bool) -> Result<f64, String>;
+    /// Loads the server, less if `slow`; returns the number of requests.
+    fn load(&self, bench: &Bench, port: u16, slow: bool) -> Result<f64, String>;
 }
 
 pub(super) fn measure(bench: &Bench) -> Vec<Work> {
@@ -46,7 +47,7 @@ pub(super) fn measure(bench: &Bench) -> Vec<Work> {
             continue;
         }
         let outcomes =
-            interleave(bench.rounds(9), &variants, |variant| sample(bench, server, variant));
+            interleave(bench.rounds(21), &variants, |variant| sample(bench, server, variant));
         let goals: Vec<_> = server.goal().map(|goal| (RUN, goal)).into_iter().collect();
         works.push(Work::new(name, Unit::Microseconds, &variants, outcomes, &goals));
     }
@@ -59,8 +60,7 @@ fn sample(bench: &Bench, server: &dyn Server, variant: &Variant) -> Result<Sampl
     let mut whole = behind(variant, &bench.trace_file(), &command);
     let mut running = Running::start(&mut whole, &bench.bed.scratch, Stdio::null())?;
     wait_for(&mut running, port)?;
-    let short = variant.is_slow();
-    server.load(bench, port, true)?;
+    let slow = variant.is_slow();
 
     let root = exec::process(running.id()).ok_or("it is gone")?;
     let (processes, supervisor): (Vec<Process>, Vec<Process>) = exec::descendants(running.id())
@@ -73,7 +73,7 @@ fn sample(bench: &Bench, server: &dyn Server, variant: &Variant) -> Result<Sampl
     let cpu = |of: &[Process]| of.iter().map(Process::cpu_ns).sum::<Result<f64, String>>();
     let before = (cpu(&processes)?, cpu(&supervisor)?);
     let start = Instant::now();
-    let requests = server.load(bench, port, short)?;
+    let requests = server.load(bench, port, slow)?;
     let seconds = start.elapsed().as_secs_f64();
     let after = (cpu(&processes)?, cpu(&supervisor)?);
 
@@ -175,10 +175,9 @@ impl Server for Nginx {
         Ok(command)
     }
 
-    fn load(&self, bench: &Bench, port: u16, short: bool) -> Result<f64, String> {
-        let seconds = if short || bench.options.quick { 1 } else { 2 };
+    fn load(&self, bench: &Bench, port: u16, _: bool) -> Result<f64, String> {
         let mut command = generator(bench, "wrk")?;
-        command.args(["-t", "1", "-c", "32", "-d", &format!("{seconds}s")]);
+        command.args(["-t", "1", "-c", "32", "-d", "1s"]);
         command.arg(format!("http://127.0.0.1:{port}/index.html"));
         wrk_requests(&exec::output(&mut command, &bench.bed.scratch, LIMIT)?)
     }
@@ -224,11 +223,11 @@ impl Server for Redis {
         Ok(command)
     }
 
-    fn load(&self, bench: &Bench, port: u16, short: bool) -> Result<f64, String> {
-        let each = match (short, bench.options.quick) {
+    fn load(&self, bench: &Bench, port: u16, slow: bool) -> Result<f64, String> {
+        let each = match (slow, bench.options.quick) {
             (true, _) => 5_000,
-            (false, true) => 50_000,
-            (false, false) => 100_000,
+            (false, true) => 25_000,
+            (false, false) => 50_000,
         };
         let tests = ["SET", "GET"];
         let mut command = generator(bench, "redis-benchmark")?;

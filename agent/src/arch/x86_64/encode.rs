@@ -9,8 +9,10 @@ pub const SYSCALL_LEN: usize = 2;
 pub const SYSCALL: [u8; 2] = [0x0f, 0x05];
 /// Length of `jmp rel32`.
 pub const JUMP_LEN: usize = 5;
-/// Bytes of the longest trampoline: a moved instruction (at most 15), `lea`, `jmp`.
+/// Bytes of a trampoline: moved instructions, `lea`, `jmp`.
 pub const TRAMPOLINE: usize = 32;
+/// Bytes of that `lea` and `jmp`.
+pub const RETURN_LEN: usize = 13;
 
 /// The instruction before a call that loads the call's number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
