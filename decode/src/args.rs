@@ -304,6 +304,12 @@ impl<'o, 'a> Args<'o, 'a> {
                 Some(())
             }
             Type::Sockaddr => net::sockaddr(out, bytes),
+            Type::LandlockRulesetAttr => {
+                out.push_str("{handled_access_fs=");
+                flags::bits(out, &flags::LANDLOCK_ACCESS, u64_at(bytes, 0)?);
+                out.push('}');
+                Some(())
+            }
             _ => match extent {
                 Extent::One => single(out, of, bytes),
                 _ => {
@@ -413,6 +419,16 @@ fn element(of: Type) -> Option<(usize, Print)> {
             out.push_str("{iov_base=");
             address(out, u64_at(bytes, 0)?);
             put!(out, ", iov_len={len}}}");
+            Some(())
+        }),
+        Type::FutexWaitv => (24, |out, bytes| {
+            out.push_str("{val=");
+            hex(out, u64_at(bytes, 0)?);
+            out.push_str(", uaddr=");
+            address(out, u64_at(bytes, 8)?);
+            out.push_str(", flags=");
+            flags::bits(out, &flags::WAITV, u32_at(bytes, 16)?.into());
+            out.push('}');
             Some(())
         }),
         Type::Pollfd => (poll::POLLFD, poll::pollfd),

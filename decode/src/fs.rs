@@ -123,7 +123,8 @@ pub fn statfs(out: &mut String, bytes: &[u8]) -> Option<()> {
     Some(())
 }
 
-const LOCKS: Names = names! { "F_???": F_RDLCK, F_WRLCK, F_UNLCK };
+/// Kinds of locks and leases.
+pub const LOCKS: Names = names! { "F_???": F_RDLCK, F_WRLCK, F_UNLCK };
 
 /// A `struct flock`; the owner is set by F_GETLK only.
 pub fn lock(out: &mut String, bytes: &[u8], owner: bool) -> Option<()> {

@@ -26,6 +26,7 @@ mod signals;
 mod special;
 mod strings;
 mod time;
+mod uring;
 
 pub use process::ended;
 pub use signals::{delivered as signal, name as signal_name};

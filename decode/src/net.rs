@@ -223,7 +223,7 @@ pub fn option_name(out: &mut String, level: i32, option: u64) {
         libc::SOL_IP => &IP,
         libc::SOL_IPV6 => &IPV6,
         libc::SOL_NETLINK => &NETLINK,
-        _ => return crate::bytes::hex(out, option),
+        _ => return put!(out, "{option}"),
     };
     flags::one(out, names, option);
 }
@@ -243,6 +243,8 @@ pub fn option(out: &mut String, level: i32, option: u64, bytes: &[u8], limit: us
                 None => put!(out, "[{number}]"),
             }
         }
+        // Most options are an `int`, and less than that means nothing.
+        (_, _, 1..4) => return None,
         (_, _, 4) => put!(out, "[{}]", i32_at(bytes, 0)?),
         _ => limited(out, bytes, false, limit),
     }

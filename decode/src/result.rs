@@ -56,8 +56,7 @@ pub fn print(out: &mut String, options: &Options, call: &Call<'_>, exit: &Exit<'
             out.push(')');
         }
         ResultKind::SchedPolicy => {
-            hex(out, result as u64);
-            out.push_str(" (");
+            put!(out, "{result} (");
             flags::one(out, flags::set(Set::SchedPolicy), result as u64);
             out.push(')');
         }
@@ -71,6 +70,7 @@ fn of_bits(name: &str, args: &[u64; 6]) -> bool {
     match name {
         "fcntl" => matches!(args[1] as i32, libc::F_GETFL | libc::F_GETFD | libc::F_GET_SEALS),
         "membarrier" => args[0] as i32 == 0,
+        "prctl" => args[0] as i32 == libc::PR_GET_SECUREBITS,
         _ => false,
     }
 }
@@ -118,6 +118,11 @@ fn note(out: &mut String, options: &Options, call: &Call<'_>, exit: &Exit<'_>, n
             libc::F_GETFD => {
                 out.push_str(" (flags ");
                 flags::bits(out, &flags::DESCRIPTOR, result as u64);
+                out.push(')');
+            }
+            libc::F_GET_SEALS => {
+                out.push_str(" (seals ");
+                flags::bits(out, &flags::SEALS, result as u64);
                 out.push(')');
             }
             _ => {}

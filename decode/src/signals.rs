@@ -194,8 +194,9 @@ fn sender(out: &mut String, bytes: &[u8]) -> Option<()> {
 
 fn value(out: &mut String, bytes: &[u8], at: usize) -> Option<()> {
     let value = u64_at(bytes, at)?;
-    put!(out, ", si_int={}, si_ptr=", value as i32);
-    address(out, value);
+    if value != 0 {
+        put!(out, ", si_int={}, si_ptr={value:#x}", value as i32);
+    }
     Some(())
 }
 

@@ -10,7 +10,7 @@ use crate::args::Args;
 use crate::bytes::{address, hex, i32_at, list, u16_at, u32_at, u64_at};
 use crate::ioctl::Writer;
 use crate::strings::{limited, until_nul};
-use crate::{Call, caps, flags, fs, ioctl, net, process, put, result, signals};
+use crate::{Call, caps, flags, fs, ioctl, net, process, put, result, signals, uring};
 
 /// Prints the arguments of the call `name` if it is one of those; `false` otherwise.
 pub fn print(args: &mut Args<'_, '_>, name: &str) -> bool {
@@ -76,6 +76,10 @@ pub fn print(args: &mut Args<'_, '_>, name: &str) -> bool {
             args.argument(2);
         }
         "getsockopt" | "setsockopt" => socket_option(args, name == "getsockopt"),
+        "io_uring_setup" => {
+            args.argument(0);
+            ring_parameters(args);
+        }
         "ioctl" => ioctl_arguments(args),
         "nanosleep" => {
             args.argument(0);
@@ -174,7 +178,8 @@ pub fn print(args: &mut Args<'_, '_>, name: &str) -> bool {
             args.argument(0);
             args.argument(1);
             if args.begin(false) {
-                net::protocol(args.out, args.args[0] & 0xffff_ffff, args.args[2] & 0xffff_ffff);
+                let domain = if name == "socket" { args.args[0] & 0xffff_ffff } else { 0 };
+                net::protocol(args.out, domain, args.args[2] & 0xffff_ffff);
             }
             args.argument(3);
         }
@@ -304,6 +309,10 @@ fn fcntl(args: &mut Args<'_, '_>) {
                 match command {
                     libc::F_SETFD => flags::bits(args.out, &flags::DESCRIPTOR, value),
                     libc::F_SETFL => flags::open(args.out, value),
+                    libc::F_SETLEASE => flags::one(args.out, &fs::LOCKS, value),
+                    libc::F_ADD_SEALS => flags::bits(args.out, &flags::SEALS, value),
+                    // F_SETSIG
+                    10 => signals::name(args.out, (value as i32).into()),
                     libc::F_DUPFD | libc::F_DUPFD_CLOEXEC | libc::F_SETOWN | libc::F_SETPIPE_SZ => {
                         put!(args.out, "{}", value as i32)
                     }
@@ -592,10 +601,18 @@ fn prctl(args: &mut Args<'_, '_>) {
 
 /// What `prctl`'s result means where it is not a plain number.
 pub fn prctl_result(out: &mut String, call: &Call<'_>, result: i64) {
-    if call.args[0] as i32 == libc::PR_GET_DUMPABLE {
-        out.push_str(" (");
-        flags::one(out, &DUMP, result as u64);
-        out.push(')');
+    match call.args[0] as i32 {
+        libc::PR_GET_DUMPABLE => {
+            out.push_str(" (");
+            flags::one(out, &DUMP, result as u64);
+            out.push(')');
+        }
+        libc::PR_GET_SECUREBITS if result != 0 => {
+            out.push_str(" (");
+            flags::bits(out, &flags::SECURE, result as u64);
+            out.push(')');
+        }
+        _ => {}
     }
 }
 
@@ -676,6 +693,24 @@ fn moved_offset(args: &mut Args<'_, '_>, index: usize) {
         }
         Some(())
     });
+}
+
+/// The parameters of a ring: the kernel's answer goes on inside the braces.
+fn ring_parameters(args: &mut Args<'_, '_>) {
+    let (before, after) = (args.before(1), args.after(1));
+    let known = before.is_some_and(|blob| uring::asked(&mut String::new(), blob.data).is_some());
+    if args.begin(false) {
+        args.attempt(args.args[1], |out| uring::asked(out, before?.data));
+    }
+    if args.continued() && known && args.args[1] != 0 {
+        if let Some(after) = after {
+            let mark = args.out.len();
+            if uring::answered(args.out, after.data).is_none() {
+                args.out.truncate(mark);
+            }
+        }
+        args.out.push('}');
+    }
 }
 
 fn seccomp(args: &mut Args<'_, '_>) {

@@ -21,6 +21,8 @@ const VARYING: &[&str] = &[
     "getpid",
     "getppid",
     "getrandom",
+    "getrusage",
+    "process_vm_readv",
     "getsid",
     "kill",
     "poll",

@@ -3,7 +3,7 @@
 //! cost more disappears among tens of thousands.
 
 use std::fs;
-use std::io;
+use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::MetadataExt;
 use std::process::{Command, Stdio};
@@ -26,6 +26,8 @@ const LIMIT: Duration = Duration::from_secs(120);
 trait Server {
     /// Name of the server's processes, as `/proc` shows it.
     fn process(&self) -> &'static str;
+    /// A request to which a server that is ready answers.
+    fn greeting(&self) -> &'static [u8];
     /// What it must reach under `crossgate run`.
     fn goal(&self) -> Option<Goal>;
     /// The command that serves on `port` in the foreground.
@@ -59,23 +61,19 @@ fn sample(bench: &Bench, server: &dyn Server, variant: &Variant) -> Result<Sampl
     let command = server.command(bench, port)?;
     let mut whole = behind(variant, &bench.trace_file(), &command);
     let mut running = Running::start(&mut whole, &bench.bed.scratch, Stdio::null())?;
-    wait_for(&mut running, port)?;
+    wait_for(&mut running, port, server.greeting())?;
     let slow = variant.is_slow();
 
-    let root = exec::process(running.id()).ok_or("it is gone")?;
-    let (processes, supervisor): (Vec<Process>, Vec<Process>) = exec::descendants(running.id())
-        .into_iter()
-        .chain([root])
-        .partition(|process| process.name == server.process());
-    if processes.is_empty() {
-        return Err(format!("no process is called {}", server.process()));
-    }
+    let (processes, supervisor) = processes(&running, server)?;
     let cpu = |of: &[Process]| of.iter().map(Process::cpu_ns).sum::<Result<f64, String>>();
     let before = (cpu(&processes)?, cpu(&supervisor)?);
     let start = Instant::now();
     let requests = server.load(bench, port, slow)?;
     let seconds = start.elapsed().as_secs_f64();
     let after = (cpu(&processes)?, cpu(&supervisor)?);
+    if self::processes(&running, server)?.0 != processes {
+        return Err("its processes changed under load".into());
+    }
 
     end(&processes, &mut running)?;
     let mut besides = vec![("requests/s", requests / seconds)];
@@ -83,6 +81,23 @@ fn sample(bench: &Bench, server: &dyn Server, variant: &Variant) -> Result<Sampl
         besides.push(("supervisor µs", (after.1 - before.1) / requests / 1e3));
     }
     Ok(Sample { value: (after.0 - before.0) / requests / 1e3, besides })
+}
+
+/// The processes of the server, and those of whatever runs it.
+fn processes(
+    running: &Running,
+    server: &dyn Server,
+) -> Result<(Vec<Process>, Vec<Process>), String> {
+    let root = exec::process(running.id()).ok_or("it is gone")?;
+    let (mut processes, supervisor): (Vec<Process>, Vec<Process>) = exec::descendants(running.id())
+        .into_iter()
+        .chain([root])
+        .partition(|process| process.name == server.process());
+    if processes.is_empty() {
+        return Err(format!("no process is called {}", server.process()));
+    }
+    processes.sort_by_key(|process| process.id);
+    Ok((processes, supervisor))
 }
 
 /// Asks the first of the server's processes to end, and waits for everything to be gone.
@@ -101,10 +116,12 @@ fn end(processes: &[Process], running: &mut Running) -> Result<(), String> {
     Err(format!("it ended with {status}: {complaint}"))
 }
 
-fn wait_for(running: &mut Running, port: u16) -> Result<(), String> {
+/// Waits for an answer, not for the port: the one that listens need not be the one that
+/// serves, and that one may not be there yet.
+fn wait_for(running: &mut Running, port: u16, greeting: &[u8]) -> Result<(), String> {
     let end = Instant::now() + Duration::from_secs(30);
     while Instant::now() < end {
-        if TcpStream::connect(("127.0.0.1", port)).is_ok() {
+        if answers(port, greeting).is_ok() {
             return Ok(());
         }
         if let Ok(status) = running.wait(Duration::ZERO) {
@@ -113,7 +130,14 @@ fn wait_for(running: &mut Running, port: u16) -> Result<(), String> {
         }
         thread::sleep(Duration::from_millis(10));
     }
-    Err("did not listen within 30 s".into())
+    Err("did not answer within 30 s".into())
+}
+
+fn answers(port: u16, greeting: &[u8]) -> io::Result<()> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+    stream.write_all(greeting)?;
+    stream.read_exact(&mut [0])
 }
 
 fn free_port() -> io::Result<u16> {
@@ -133,6 +157,10 @@ struct Nginx;
 impl Server for Nginx {
     fn process(&self) -> &'static str {
         "nginx"
+    }
+
+    fn greeting(&self) -> &'static [u8] {
+        b"GET /index.html HTTP/1.0\r\n\r\n"
     }
 
     fn goal(&self) -> Option<Goal> {
@@ -201,6 +229,10 @@ struct Redis;
 impl Server for Redis {
     fn process(&self) -> &'static str {
         "redis-server"
+    }
+
+    fn greeting(&self) -> &'static [u8] {
+        b"PING\r\n"
     }
 
     fn goal(&self) -> Option<Goal> {
