@@ -44,7 +44,9 @@ const OWN: Behaviour = Behaviour::CREATES_TASK
     .with(Behaviour::SEGMENT_BASE)
     .with(Behaviour::PROCESS_CONTROL)
     .with(Behaviour::FILTERS)
-    .with(Behaviour::MAPS);
+    .with(Behaviour::MAPS)
+    .with(Behaviour::NAMESPACES)
+    .with(Behaviour::TRACES);
 
 /// Start of the table, for the entry code.
 pub fn interest_table() -> *const u8 {
@@ -166,7 +168,7 @@ pub unsafe extern "C" fn exit(regs: *mut Regs, t: *const Thread) {
 
 /// The hook's turn after a call; gives the result the program sees.
 pub fn finished(t: &Thread, result: i64) -> i64 {
-    virtualize::mapped(t, result);
+    virtualize::after(t, result);
     if !t.hooked.take() {
         return result;
     }
@@ -176,6 +178,7 @@ pub fn finished(t: &Thread, result: i64) -> i64 {
 
 /// The call did not reach the kernel.
 pub fn cancelled(t: &Thread) {
+    virtualize::end_temporary_mask(t);
     if t.hooked.take() {
         Trace.cancelled(t);
     }

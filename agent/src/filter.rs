@@ -31,7 +31,10 @@ const BPF_LD_W_ABS: u16 = 0x20;
 const BPF_JEQ_K: u16 = 0x15;
 const BPF_RET_K: u16 = 0x06;
 const RET_ALLOW: u32 = 0x7fff_0000;
-const RET_KILL_THREAD: u32 = 0;
+/// SECCOMP_RET_TRAP with this as its data: `siginfo.si_errno` of the signal.
+const RET_TRAP: u32 = 0x0003_0000;
+/// Marks a call that strict mode forbids.
+pub const STRICT_DATA: i32 = 0x5713;
 /// BPF_MAXINSNS.
 const MOST: usize = 4096;
 /// Offsets in `struct seccomp_data` (include/uapi/linux/seccomp.h).
@@ -67,7 +70,7 @@ const STRICT: [Insn; 7] = [
     insn(BPF_JEQ_K, 3, 0, nr::WRITE as u32),
     insn(BPF_JEQ_K, 2, 0, nr::EXIT as u32),
     insn(BPF_JEQ_K, 1, 0, nr::RT_SIGRETURN as u32),
-    insn(BPF_RET_K, 0, 0, RET_KILL_THREAD),
+    insn(BPF_RET_K, 0, 0, RET_TRAP | STRICT_DATA as u32),
     insn(BPF_RET_K, 0, 0, RET_ALLOW),
 ];
 

@@ -54,6 +54,9 @@ pub enum Stage {
     WantsArena = 1,
     /// It cannot start: `Params::status` says why (`-errno`), `Params::what` at what.
     Failed = 2,
+    /// It has no descriptors left to receive the arena by: it tries again once the launcher
+    /// has raised the limit.
+    WantsDescriptors = 3,
 }
 
 /// What the launcher and the agent tell each other through memory at start. The offset of
@@ -76,6 +79,8 @@ pub struct Params {
     pub status: AtomicU64,
     /// Number of the call that failed.
     pub what: AtomicU64,
+    /// Process id as the launcher sees it.
+    pub outer_pid: AtomicU64,
 }
 
 /// See [`Params`].
@@ -89,6 +94,7 @@ pub static PARAMS: Params = Params {
     socket: AtomicU32::new(0),
     status: AtomicU64::new(0),
     what: AtomicU64::new(0),
+    outer_pid: AtomicU64::new(0),
 };
 
 /// Memory that only start-up code uses.

@@ -71,8 +71,8 @@ fn take_slot() -> &'static Request {
 fn send(t: &Thread, kind: RequestKind, args: [u64; 4], data: &[u64], waits: bool) -> &'static Request {
     let slot = take_slot();
     slot.kind.store(kind as u32, Ordering::Relaxed);
-    slot.pid.store(t.pid.get(), Ordering::Relaxed);
-    slot.tid.store(t.tid.get(), Ordering::Relaxed);
+    slot.pid.store(t.outer_pid.get(), Ordering::Relaxed);
+    slot.tid.store(t.outer_tid.get(), Ordering::Relaxed);
     for (word, value) in slot.args.iter().zip(args) {
         word.store(value, Ordering::Relaxed);
     }

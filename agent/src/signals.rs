@@ -24,7 +24,7 @@ use crate::process::PROCESS;
 use crate::sync::Lock;
 use crate::sys::{self, errno, nr};
 use crate::thread::{Phase, SS_DISABLE, Thread};
-use crate::{bare, dispatch, image, sites, task, trace, virtualize};
+use crate::{bare, dispatch, filter, image, sites, task, trace, virtualize};
 
 /// Signals are 1 to 64.
 pub const SIGNALS: usize = 64;
@@ -386,20 +386,28 @@ fn deliver(t: &'static Thread, frame: &mut SignalFrame) {
     let signal = frame.info.signo;
     PROCESS.counters().signals.fetch_add(1, Ordering::Relaxed);
     let from_filter = signal == SIGSYS && frame.info.code == SYS_SECCOMP;
-    if signal == SIGSYS && t.sigsys_blocked.get() && !from_filter {
+    if from_filter && frame.info.errno == filter::STRICT_DATA {
+        // Strict mode ends a task that does what it must not by SIGKILL.
+        sys::call2(nr::KILL, t.pid.get() as u64, SIGKILL as u64);
+    }
+    let sigsys_open = t.sigsys_forced.get()
+        || frame.uc.context.rip == entry::gate_hooked() + 2
+            && virtualize::temporary_mask(t).is_some_and(|mask| mask & bit(SIGSYS) == 0);
+    if signal == SIGSYS && t.sigsys_blocked.get() && !sigsys_open && !from_filter {
         // The kernel's mask never has SIGSYS, the program's has: keep it for later.
         if t.sigsys_pending.get().is_none() {
             t.sigsys_pending.set(Some(frame.info));
         }
         return;
     }
-    let mut blocked = frame.uc.mask;
+    let sigsys = if t.sigsys_blocked.get() { bit(SIGSYS) } else { 0 };
+    let mut blocked = frame.uc.mask & !bit(SIGSYS) | sigsys;
     if from_filter && frame.uc.context.rip == entry::program_syscall() + 2 {
         // A filter of the program's refused a call that we made on its behalf.
         let regs = t.saved().get();
         regs.to_context(&mut frame.uc.context);
-        blocked = t.held_mask.get();
-        frame.uc.mask = blocked;
+        frame.uc.mask = t.held_mask.get();
+        blocked = frame.uc.mask | sigsys;
     } else if let Settled::Hold = settle(t, &mut frame.uc.context, &mut blocked) {
         PROCESS.counters().deferred.fetch_add(1, Ordering::Relaxed);
         if t.held.get().is_some() || t.quiet.get() {
@@ -502,6 +510,7 @@ fn enter_handler(t: &Thread, frame: &mut SignalFrame, action: &Action, blocked: 
     let mut copy = *frame;
     copy.return_to = action.restorer;
     copy.uc.stack = stack;
+    copy.uc.mask &= !bit(SIGSYS);
     if t.sigsys_blocked.get() {
         copy.uc.mask |= bit(SIGSYS);
     }
@@ -528,7 +537,7 @@ fn enter_handler(t: &Thread, frame: &mut SignalFrame, action: &Action, blocked: 
     if action.flags & SA_NODEFER == 0 {
         mask |= bit(signal);
     }
-    t.sigsys_blocked.set(t.sigsys_blocked.get() || mask & bit(SIGSYS) != 0);
+    t.sigsys_blocked.set(mask & bit(SIGSYS) != 0);
     let c = &mut frame.uc.context;
     c.rip = action.handler;
     c.rsp = at;
@@ -555,9 +564,10 @@ pub fn release_held(t: &Thread, mask: u64) {
     sys::set_mask(mask & !bit(SIGSYS));
 }
 
+const PR_SET_SYSCALL_USER_DISPATCH: u64 = 59;
+
 /// Arms Syscall User Dispatch for the current task: every call outside the gate is caught.
 pub fn arm(mode: Mode) -> i64 {
-    const PR_SET_SYSCALL_USER_DISPATCH: u64 = 59;
     const PR_SYS_DISPATCH_ON: u64 = 1;
     if mode == Mode::Fast && !PROCESS.is_bare() {
         return 0;
@@ -567,6 +577,11 @@ pub fn arm(mode: Mode) -> i64 {
         nr::PRCTL,
         [PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON, start, end - start, 0, 0],
     )
+}
+
+/// Ends what [`arm`] began, for the current task.
+pub fn disarm() {
+    sys::call(nr::PRCTL, [PR_SET_SYSCALL_USER_DISPATCH, 0, 0, 0, 0, 0]);
 }
 
 /// Everything the kernel must be told for a task that starts: signal stack, handlers where

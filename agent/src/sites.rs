@@ -70,6 +70,8 @@ impl Site {
     }
 }
 
+/// Bytes of the next instruction that the displacement of a [`SiteKind::Pun`] consists of.
+const BORROWED: u64 = 3;
 const SITES: usize = 8192;
 /// Twice as many, for short probes.
 const INDEX: usize = 2 * SITES;
@@ -125,6 +127,16 @@ impl Sites {
 
     fn known(&self) -> &[Site] {
         &self.sites[..self.count]
+    }
+
+    /// Whether a patched site relies on the bytes in `[start, end)`: those it replaced, and
+    /// those its jump borrows. `index` is the site that asks.
+    fn relied_on(&self, index: usize, start: u64, end: u64) -> bool {
+        self.known().iter().enumerate().any(|(i, s)| {
+            let borrowed = if s.kind == Some(SiteKind::Pun) { BORROWED } else { 0 };
+            let relied = s.patch() + u64::from(s.len) + borrowed;
+            i != index && s.is_patched() && start < relied && end > s.patch()
+        })
     }
 }
 
@@ -312,6 +324,9 @@ fn redirect(
     target: Target,
 ) -> Result<(), SiteReason> {
     let after = table.sites[index].after;
+    if table.relied_on(index, start, start + JUMP_LEN as u64) {
+        return Err(SiteReason::Overlaps);
+    }
     let at = table.near.take_near(start).ok_or(SiteReason::NoRoom)?;
     let mut code = [0; TRAMPOLINE];
     let len = encode::trampoline(&mut code, at, moved, after, near::pointer(at, target))
@@ -331,6 +346,9 @@ fn redirect(
 fn pun(table: &mut Sites, index: usize, next: Option<[u8; 3]>) -> Result<(), SiteReason> {
     let after = table.sites[index].after;
     let site = after - SYSCALL_LEN as u64;
+    if table.relied_on(index, site, after + BORROWED) {
+        return Err(SiteReason::Overlaps);
+    }
     let window = encode::pun_window(after, next.ok_or(SiteReason::NoRoom)?);
     let len = 13;
     let at = table.near.take_pun(window, len).ok_or(SiteReason::NoRoom)?;

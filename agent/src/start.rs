@@ -83,6 +83,9 @@ pub unsafe extern "C" fn start(stack: *const u64) -> *const Regs {
     let pid = sys::call2(nr::GETPID, 0, 0) as i32;
     let Some(t) = Thread::new(pid) else { fail(nr::MMAP, -12) };
     t.tid.set(pid);
+    let outer = PARAMS.outer_pid.load(Ordering::Relaxed) as i32;
+    t.outer_pid.set(outer);
+    t.outer_tid.set(outer);
     let rings = reserve_arena();
     receive_arena(rings);
     let brk = sys::call2(nr::BRK, 0, 0) as u64;
@@ -138,9 +141,26 @@ fn receive_arena(rings: u32) {
     const SOCK_DGRAM_CLOEXEC: u64 = 0x8_0002;
     const MAP_FIXED: u64 = 0x10;
     let mut pair = [0i32; 2];
-    let made = sys::call4(nr::SOCKETPAIR, AF_UNIX, SOCK_DGRAM_CLOEXEC, 0, pair.as_mut_ptr() as u64);
-    if made < 0 {
-        fail(nr::SOCKETPAIR, made);
+    let pair_at = pair.as_mut_ptr() as u64;
+    let mut tries = 0;
+    loop {
+        let made = sys::call4(nr::SOCKETPAIR, AF_UNIX, SOCK_DGRAM_CLOEXEC, 0, pair_at);
+        // The arena's own will be a third.
+        let third = if made < 0 { made } else { sys::call2(nr::DUP, pair[0] as u64, 0) };
+        if third >= 0 {
+            sys::call2(nr::CLOSE, third as u64, 0);
+            break;
+        }
+        if made >= 0 {
+            sys::call2(nr::CLOSE, pair[0] as u64, 0);
+            sys::call2(nr::CLOSE, pair[1] as u64, 0);
+        }
+        if third != sys::errno::EMFILE || tries > 0 {
+            fail(nr::SOCKETPAIR, third);
+        }
+        tries += 1;
+        PARAMS.stage.store(Stage::WantsDescriptors as u32, Ordering::Release);
+        stop();
     }
     PARAMS.socket.store(pair[1] as u32, Ordering::Relaxed);
     PARAMS.stage.store(Stage::WantsArena as u32, Ordering::Release);
@@ -170,4 +190,8 @@ fn receive_arena(rings: u32) {
         fail(nr::MMAP, mapped);
     }
     PROCESS.set_arena(at as *mut u8, rings);
+    if tries > 0 {
+        // The launcher takes the limit down again.
+        stop();
+    }
 }

@@ -23,6 +23,7 @@ pub mod errno {
     pub const EACCES: i64 = -13;
     pub const EFAULT: i64 = -14;
     pub const EINVAL: i64 = -22;
+    pub const EMFILE: i64 = -24;
 }
 
 /// A call of the agent's own with up to six arguments. The program's filters let it pass.

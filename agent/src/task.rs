@@ -5,6 +5,8 @@
 //! gets the program's own number and arguments: filters and results are those of a native
 //! run. A child starts in `cg_task` (arch/x86_64/entry.rs) with its block in a register.
 
+use core::sync::atomic::Ordering;
+
 use crossgate_wire::RequestKind;
 
 use crate::arch::x86_64::entry;
@@ -20,6 +22,7 @@ const CLONE_VM: u64 = 0x100;
 const CLONE_SIGHAND: u64 = 0x800;
 const CLONE_VFORK: u64 = 0x4000;
 const CLONE_THREAD: u64 = 0x10000;
+const CLONE_NEWPID: u64 = 0x2000_0000;
 const CLONE_CLEAR_SIGHAND: u64 = 1 << 32;
 
 /// What a call that creates a task asks for.
@@ -57,6 +60,9 @@ pub fn create(t: &'static Thread, regs: &Regs, mask: u64) -> i64 {
     };
     let shares_memory = flags & CLONE_VM != 0;
     let waits = flags & CLONE_VFORK != 0;
+    if flags & CLONE_NEWPID != 0 {
+        PROCESS.control().foreign.store(1, Ordering::Relaxed);
+    }
     let Some(child) = Thread::new(t.pid.get()) else { return EAGAIN };
     let cleared = flags & CLONE_CLEAR_SIGHAND != 0;
     let actions = if flags & CLONE_SIGHAND != 0 {
@@ -83,7 +89,8 @@ pub fn create(t: &'static Thread, regs: &Regs, mask: u64) -> i64 {
         own_memory: !shares_memory,
         process: flags & CLONE_THREAD == 0,
         cleared_handlers: cleared,
-        parent: t.tid.get(),
+        parent: t.outer_tid.get(),
+        outer_pid: t.outer_pid.get(),
     });
     let mut saved = *regs;
     saved.rax = 0;
@@ -110,7 +117,7 @@ pub fn create(t: &'static Thread, regs: &Regs, mask: u64) -> i64 {
         child.free();
     }
     if result > 0 {
-        PROCESS.counters().tasks.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
+        PROCESS.counters().tasks.fetch_add(1, Ordering::Relaxed);
     }
     result
 }
@@ -134,14 +141,30 @@ pub unsafe extern "C" fn child_start(t: *const Thread) -> *const Regs {
         PROCESS.set_threads(false);
     }
     signals::adopt(t, birth.cleared_handlers);
-    if birth.process {
-        let parent = birth.parent as u64;
-        request::ask(t, RequestKind::Process, [parent, 0, 0, 0], &[]);
+    t.outer_pid.set(if birth.process { t.pid.get() } else { birth.outer_pid });
+    t.outer_tid.set(t.tid.get());
+    let foreign = PROCESS.control().foreign.load(Ordering::Relaxed) != 0;
+    if birth.process || foreign {
+        introduce(t, &birth);
     }
     trace::task_started(t, birth.parent);
     t.set_phase(Phase::Boundary);
     sys::set_mask(t.start_mask.get() & !bit(SIGSYS));
     t.saved().as_ptr()
+}
+
+/// Tells the supervisor of a new task, and learns what ids it has there.
+fn introduce(t: &Thread, birth: &Birth) {
+    // SAFETY: every x86-64 processor has the time stamp counter.
+    let time = unsafe { core::arch::x86_64::_rdtsc() };
+    t.nonce.set(time ^ u64::from(t.tid.get() as u32) << 48);
+    let maker = (birth.outer_pid as u64) << 32 | u64::from(birth.parent as u32);
+    let proof = [t.nonce.as_ptr() as u64, t.nonce.get()];
+    let answer = request::ask(t, RequestKind::Task, [maker, proof[0], proof[1], 0], &[]);
+    if answer > 0 {
+        t.outer_pid.set((answer >> 32) as i32);
+        t.outer_tid.set(answer as i32);
+    }
 }
 
 /// Makes %gs lead to this task's block.
@@ -172,7 +195,7 @@ pub fn execute(t: &Thread, mask: u64) -> i64 {
         if answer == EPERM {
             // Two reasons that we may lift ourselves: Yama's rule that only ancestors
             // attach, and a program that has made itself undumpable.
-            let supervisor = control.supervisor.load(core::sync::atomic::Ordering::Relaxed);
+            let supervisor = control.supervisor.load(Ordering::Relaxed);
             sys::call2(nr::PRCTL, PR_SET_PTRACER, supervisor as u64);
             let dumpable = sys::call2(nr::PRCTL, PR_GET_DUMPABLE, 0);
             if dumpable != 1 && sys::call2(nr::PRCTL, PR_SET_DUMPABLE, 1) == 0 {
@@ -193,6 +216,10 @@ pub fn execute(t: &Thread, mask: u64) -> i64 {
         signals::set_kernel_action(SIGSYS, Some(&Action { handler: 1, ..Action::DEFAULT }), None);
     }
     sys::set_mask(mask | sigsys);
+    if let Some(info) = t.sigsys_pending.take() {
+        // A pending signal is inherited; blocked as it is, it waits in the kernel.
+        signals::send_to_self(t, &info);
+    }
     let result = sys::on_behalf(t.nr.get(), t.args.get());
     sys::set_mask(if t.held.get().is_some() { signals::ALL } else { ALL_BUT_SIGSYS });
     if ignored {

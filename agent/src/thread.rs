@@ -70,6 +70,12 @@ pub struct Thread {
     pub pid: Cell<i32>,
     /// Thread id in the task's own namespace.
     pub tid: Cell<i32>,
+    /// Process id as the supervisor sees it.
+    pub outer_pid: Cell<i32>,
+    /// Thread id as the supervisor sees it.
+    pub outer_tid: Cell<i32>,
+    /// A number that nobody else has, by which the supervisor recognises the task.
+    pub nonce: Cell<u64>,
     /// Index of this block.
     pub index: Cell<u32>,
     /// The program's signal handlers; shared as the kernel shares them.
@@ -92,6 +98,8 @@ pub struct Thread {
     pub mask_copy: Cell<[u64; 4]>,
     /// The mask a call under way has set for its own duration.
     pub temporary: Cell<Option<u64>>,
+    /// SIGSYS is blocked in the kernel until the call under way has set its own mask.
+    pub sigsys_forced: Cell<bool>,
     /// The call under way makes memory executable.
     pub watch: Cell<bool>,
     /// The program uses %gs itself: this task's calls go by two signals each.
@@ -119,8 +127,10 @@ pub struct Birth {
     pub process: bool,
     /// Its handlers were reset by CLONE_CLEAR_SIGHAND.
     pub cleared_handlers: bool,
-    /// Thread id of its maker.
+    /// Thread id of its maker, as the supervisor sees it.
     pub parent: i32,
+    /// Process id of its maker, as the supervisor sees it.
+    pub outer_pid: i32,
 }
 
 const FREE: u32 = 1;
@@ -177,6 +187,9 @@ impl Thread {
                     args: Cell::new([0; 6]),
                     pid: Cell::new(pid),
                     tid: Cell::new(0),
+                    outer_pid: Cell::new(pid),
+                    outer_tid: Cell::new(0),
+                    nonce: Cell::new(0),
                     index: Cell::new(index as u32),
                     actions: Cell::new(crate::signals::first_actions()),
                     stack: Cell::new(SignalStack { flags: SS_DISABLE, ..SignalStack::default() }),
@@ -188,6 +201,7 @@ impl Thread {
                     hooked: Cell::new(false),
                     mask_copy: Cell::new([0; 4]),
                     temporary: Cell::new(None),
+                    sigsys_forced: Cell::new(false),
                     watch: Cell::new(false),
                     bare: Cell::new(false),
                     bare_return: Cell::new(0),
@@ -197,6 +211,7 @@ impl Thread {
                         process: false,
                         cleared_handlers: false,
                         parent: 0,
+                        outer_pid: 0,
                     }),
                     ring: Cell::new(None),
                     ring_index: Cell::new(0),

@@ -148,8 +148,8 @@ fn ring_of(t: &Thread) -> Option<&'static RingHeader> {
                 .is_ok()
             {
                 PROCESS.control().rings_used.fetch_max(index + 1, Ordering::Release);
-                ring.pid.store(t.pid.get(), Ordering::Relaxed);
-                ring.tid.store(t.tid.get(), Ordering::Relaxed);
+                ring.pid.store(t.outer_pid.get(), Ordering::Relaxed);
+                ring.tid.store(t.outer_tid.get(), Ordering::Relaxed);
                 t.ring.set(Some(ring));
                 t.ring_index.set(index);
                 t.ring_limit.set(0);

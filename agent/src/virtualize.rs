@@ -6,6 +6,8 @@
 //! executable mappings. Never does: task creation and exec (`task.rs`). The order of checks
 //! in each emulation is the kernel's (kernel/signal.c), so that errors are the same.
 
+use core::sync::atomic::Ordering;
+
 use crossgate_hook::Call;
 use crossgate_syscalls::Behaviour;
 use crossgate_wire::arena::Mode;
@@ -103,6 +105,14 @@ pub fn adjust(t: &'static Thread, behaviour: Behaviour, call: &mut Call) -> Outc
     if behaviour.has(Behaviour::MAPS) {
         return watch_mapping(t, call);
     }
+    if behaviour.has(Behaviour::NAMESPACES) {
+        // Its children may see other process ids than the supervisor does.
+        PROCESS.control().foreign.store(1, Ordering::Relaxed);
+        return Outcome::Call;
+    }
+    if behaviour.has(Behaviour::TRACES) {
+        return become_tracee(call);
+    }
     if behaviour.has(Behaviour::ENDS_TASK) {
         task::leave(t);
         return Outcome::Call;
@@ -133,6 +143,21 @@ pub fn adjust(t: &'static Thread, behaviour: Behaviour, call: &mut Call) -> Outc
         }
     }
     Outcome::Call
+}
+
+/// `ptrace`. Whoever asks to be traced is from now on stopped at each signal, also at those
+/// by which calls are caught, and its tracer would see them: only patched sites are hooked
+/// from here until it executes another program.
+fn become_tracee(call: &Call) -> Outcome {
+    const PTRACE_TRACEME: u64 = 0;
+    if call.args[0] != PTRACE_TRACEME {
+        return Outcome::Call;
+    }
+    let result = sys::on_behalf(call.nr, call.args);
+    if result == 0 {
+        signals::disarm();
+    }
+    Outcome::Result(result)
 }
 
 /// `rt_sigaction`.
@@ -388,8 +413,24 @@ fn clean_mask(t: &Thread, behaviour: Behaviour, call: &mut Call, index: usize) {
         t.temporary.set(Some(mask));
         t.mask_copy.set([mask & !bit(SIGSYS), 0, 0, 0]);
     }
-    if t.temporary.get().is_some_and(|mask| mask & bit(SIGSYS) != 0) {
+    let Some(mask) = t.temporary.get() else { return };
+    if mask & bit(SIGSYS) != 0 {
         call.args[index] = copy;
+    } else if let Some(info) = t.sigsys_pending.take() {
+        // The call opens SIGSYS and one is pending: the kernel must have it pending, too,
+        // which needs it blocked until the call's own mask is in force.
+        t.sigsys_forced.set(true);
+        let set = bit(SIGSYS);
+        sys::call4(nr::RT_SIGPROCMASK, 0, (&raw const set) as u64, 0, 8);
+        signals::send_to_self(t, &info);
+    }
+}
+
+/// A call with a mask of its own is over: SIGSYS must not stay blocked.
+pub fn end_temporary_mask(t: &Thread) {
+    if t.sigsys_forced.take() {
+        let set = bit(SIGSYS);
+        sys::call4(nr::RT_SIGPROCMASK, 1, (&raw const set) as u64, 0, 8);
     }
 }
 
@@ -432,8 +473,14 @@ fn watch_mapping(t: &Thread, call: &Call) -> Outcome {
     Outcome::Call
 }
 
+/// After a call that [`adjust`] let go.
+pub fn after(t: &Thread, result: i64) {
+    end_temporary_mask(t);
+    mapped(t, result);
+}
+
 /// After a call that [`watch_mapping`] saw: what became executable.
-pub fn mapped(t: &Thread, result: i64) {
+fn mapped(t: &Thread, result: i64) {
     if !t.watch.take() || (-4095..0).contains(&result) {
         return;
     }

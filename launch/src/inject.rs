@@ -62,10 +62,12 @@ struct Params {
     socket: u32,
     status: u64,
     what: u64,
+    outer_pid: u64,
 }
 
 const STAGE_WANTS_ARENA: u32 = 1;
 const STAGE_FAILED: u32 = 2;
+const STAGE_WANTS_DESCRIPTORS: u32 = 3;
 const PTRACE_GETSIGMASK: libc::c_int = 0x420a;
 const PTRACE_SETSIGMASK: libc::c_int = 0x420b;
 /// User code segment of 64-bit tasks (arch/x86/include/asm/segment.h).
@@ -110,6 +112,7 @@ impl<'a> Injector<'a> {
             arena_size: self.geometry.size() as u64,
             arena_least: self.geometry.size_of_rings(self.geometry.rings.min(1)) as u64,
             ring_size: u64::from(self.geometry.ring_size),
+            outer_pid: stopped.pid.as_raw() as u64,
             ..Params::default()
         };
         let params_at = base + image::PARAMS;
@@ -124,7 +127,19 @@ impl<'a> Injector<'a> {
         )?;
         stopped.run_to_trap()?;
 
-        let params = read_params(stopped.pid, params_at)?;
+        let mut params = read_params(stopped.pid, params_at)?;
+        if params.stage == STAGE_WANTS_DESCRIPTORS {
+            let limit = RaisedLimit::raise(stopped.pid)?;
+            stopped.run_to_trap()?;
+            params = read_params(stopped.pid, params_at)?;
+            if params.stage == STAGE_WANTS_ARENA {
+                self.send_arena(stopped.pid, params.socket as i32)?;
+                // It receives and closes everything before it stops again.
+                stopped.run_to_trap()?;
+                return limit.restore();
+            }
+            limit.restore()?;
+        }
         match params.stage {
             STAGE_WANTS_ARENA => self.send_arena(stopped.pid, params.socket as i32),
             STAGE_FAILED => {
@@ -219,6 +234,41 @@ pub fn wait_for(pid: Pid) -> nix::Result<WaitStatus> {
             Err(Errno::EINTR) => {}
             other => return other,
         }
+    }
+}
+
+/// A descriptor limit raised for as long as the agent starts.
+struct RaisedLimit {
+    pid: Pid,
+    before: libc::rlimit,
+}
+
+impl RaisedLimit {
+    fn set(pid: Pid, limit: &libc::rlimit) -> bool {
+        let none = std::ptr::null_mut();
+        // SAFETY: reads `limit`.
+        unsafe { libc::prlimit(pid.as_raw(), libc::RLIMIT_NOFILE, limit, none) == 0 }
+    }
+
+    fn raise(pid: Pid) -> Result<Self> {
+        const ENOUGH: u64 = 4096;
+        let mut before = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: a query.
+        unsafe { libc::prlimit(pid.as_raw(), libc::RLIMIT_NOFILE, std::ptr::null(), &mut before) };
+        let more = before.rlim_cur.saturating_add(ENOUGH);
+        let both = libc::rlimit { rlim_cur: more, rlim_max: more.max(before.rlim_max) };
+        let soft = libc::rlimit { rlim_cur: before.rlim_max, ..before };
+        if Self::set(pid, &both)
+            || before.rlim_max > before.rlim_cur && Self::set(pid, &soft)
+        {
+            return Ok(Self { pid, before });
+        }
+        Err(Refusal::Untouched("its descriptor limit leaves no room for three more".into()))
+    }
+
+    fn restore(self) -> Result<()> {
+        Self::set(self.pid, &self.before);
+        Ok(())
     }
 }
 

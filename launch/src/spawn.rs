@@ -17,7 +17,17 @@ use crate::program::Program;
 /// program we start must inherit what we did.
 static INHERITED_SIGPIPE: AtomicUsize = AtomicUsize::new(libc::SIG_DFL);
 
-extern "C" fn remember_sigpipe() {
+/// Which of the standard descriptors were closed then, one bit each. The runtime opens
+/// /dev/null for them.
+static INHERITED_CLOSED: AtomicUsize = AtomicUsize::new(0);
+
+extern "C" fn remember_inherited() {
+    for fd in 0..3 {
+        // SAFETY: a query.
+        if unsafe { libc::fcntl(fd, libc::F_GETFD) } < 0 {
+            INHERITED_CLOSED.fetch_or(1 << fd, Ordering::Relaxed);
+        }
+    }
     // SAFETY: a query that writes to a local struct.
     unsafe {
         let mut old: libc::sigaction = std::mem::zeroed();
@@ -29,7 +39,7 @@ extern "C" fn remember_sigpipe() {
 
 #[used]
 #[unsafe(link_section = ".init_array")]
-static REMEMBER: extern "C" fn() = remember_sigpipe;
+static REMEMBER: extern "C" fn() = remember_inherited;
 
 /// Forks and executes `program` under ptrace; returns when it is stopped at its first
 /// instruction.
@@ -75,6 +85,11 @@ fn execute(path: &CString, args: &[CString]) -> Errno {
             return Errno::EPERM;
         }
         libc::signal(libc::SIGPIPE, INHERITED_SIGPIPE.load(Ordering::Relaxed));
+        for fd in 0..3 {
+            if INHERITED_CLOSED.load(Ordering::Relaxed) & 1 << fd != 0 {
+                libc::close(fd);
+            }
+        }
     }
     match nix::unistd::execv(path, args) {
         Ok(never) => match never {},

@@ -29,6 +29,7 @@ use crate::arena::OwnArena;
 use crate::drain::{Drain, wake};
 use crate::error::{Error, Result};
 use crate::inject::{Injector, Refusal, wait_for};
+use crate::namespaces;
 use crate::program::Program;
 use crate::scan::{self, Scanner};
 use crate::spawn;
@@ -510,9 +511,9 @@ impl Supervisor<'_> {
         } else if kind == RequestKind::ExecFailed as u32 {
             self.reply(index, 0);
             self.let_go(tid);
-        } else if kind == RequestKind::Process as u32 {
-            self.know(pid);
-            self.reply(index, 0);
+        } else if kind == RequestKind::Task as u32 {
+            let result = self.introduced(Task { pid: pid.as_raw(), tid: tid.as_raw() }, args);
+            self.reply(index, result);
         } else if kind == RequestKind::Site as u32 {
             let report = site_report(pid, args);
             self.observer.site(pid.as_raw(), report);
@@ -550,6 +551,21 @@ impl Supervisor<'_> {
         } else {
             self.reply(index, -i64::from(libc::EINVAL));
         }
+    }
+
+    /// A new task introduces itself. Gives its ids as we see them, or `-errno`.
+    fn introduced(&mut self, seen: Task, [maker, proof_at, proof, _]: [u64; 4]) -> i64 {
+        let foreign = self.arena.control().foreign.load(Ordering::Relaxed) != 0;
+        let found = if foreign {
+            namespaces::find((maker >> 32) as i32, seen, proof_at, proof)
+        } else {
+            Some(seen)
+        };
+        let Some(task) = found else { return -i64::from(libc::ESRCH) };
+        if task.pid == task.tid && !self.processes.contains_key(&task.pid) {
+            self.know(Pid::from_raw(task.pid));
+        }
+        i64::from(task.pid) << 32 | i64::from(task.tid)
     }
 
     /// Attaches to a task that is about to execute a program. Gives 0 or `-errno`.

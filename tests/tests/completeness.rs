@@ -2,7 +2,7 @@
 //! `crossgate trace` counts per call what `strace -f` counts, from the first execve on.
 //!
 //! The column `noise` of `programs.csv` names the calls whose number depends on timing or on
-//! addresses (futex, the munmap that aligns a new malloc arena). Each program's strace is also
+//! addresses (futex, the munmap that aligns a new malloc arena, reads of /proc/self/maps). Each program's strace is also
 //! compared with a second one of its own, so that a wrong `exact` in the table is found natively.
 //! `trace`'s own options are held against strace's the same way.
 

@@ -97,6 +97,8 @@ pub struct Control {
     pub heartbeat: AtomicU32,
     /// Process id of the supervisor in its own namespace.
     pub supervisor: AtomicI32,
+    /// Set once a process may see other process ids than the supervisor does.
+    pub foreign: AtomicU32,
     /// Set when tracing ends before the processes do: tasks stop writing records.
     pub detached: AtomicU32,
     /// Where a following image should put the agent, so that addresses stay the same in
@@ -146,8 +148,11 @@ pub enum RequestKind {
     Exec = 1,
     /// The exec did not happen: let go of `tid`. No answer.
     ExecFailed = 2,
-    /// `pid` is a new process (`args[0]` its parent). Answer 0 once it is known.
-    Process = 3,
+    /// A new process, or a new thread where ids differ: `args[0]` is its maker (by the
+    /// supervisor's ids, process and thread), `args[1]` the address of eight bytes in its
+    /// memory that hold `args[2]`. Answer: its ids as the supervisor sees them, the process
+    /// in the upper half; or `-errno`.
+    Task = 3,
     /// A site was decided on: `args` = address after the call instruction, [`SiteKind`],
     /// reason, call number. Answer 0.
     Site = 4,
@@ -218,6 +223,8 @@ pub enum SiteReason {
     Writable = 9,
     /// The page is a shared mapping of a file, which a patch would change.
     Shared = 10,
+    /// Another patched site relies on its bytes.
+    Overlaps = 11,
 }
 
 impl SiteReason {
@@ -235,6 +242,7 @@ impl SiteReason {
             8 => "called too seldom to pay for a patch",
             9 => "the page is writable, the program may change this code itself",
             10 => "the page is a shared mapping of a file, which a patch would change",
+            11 => "another patched site relies on its bytes",
             _ => "unknown",
         }
     }
@@ -256,9 +264,9 @@ pub struct Request {
     pub state: AtomicU32,
     /// A [`RequestKind`].
     pub kind: AtomicU32,
-    /// Process id as the task sees it.
+    /// Process id as the supervisor sees it (as the task does in [`RequestKind::Task`]).
     pub pid: AtomicI32,
-    /// Thread id as the task sees it.
+    /// Thread id, likewise.
     pub tid: AtomicI32,
     /// Words whose meaning `kind` gives.
     pub args: [AtomicU64; 4],

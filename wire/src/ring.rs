@@ -20,9 +20,9 @@ pub const RETIRED: u32 = 2;
 pub struct RingHeader {
     /// [`FREE`], [`ACTIVE`] or [`RETIRED`].
     pub state: AtomicU32,
-    /// Process of the task, as the task sees it.
+    /// Process of the task, as the supervisor sees it.
     pub pid: AtomicI32,
-    /// The task, as it sees itself.
+    /// The task, likewise.
     pub tid: AtomicI32,
     /// Futex: set by the producer while it waits for room, cleared and woken by the consumer.
     pub waiting: AtomicU32,

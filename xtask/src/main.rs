@@ -5,7 +5,7 @@
 
 use std::env;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, Stdio};
 
 use clap::{Parser, Subcommand};
 use crossgate_bench::hook;
@@ -55,11 +55,30 @@ fn main() -> ExitCode {
     }
 }
 
-/// Builds the crossgate program and returns where it is.
+/// Builds the crossgate program and returns where it is, which depends on the target and on
+/// settings that only cargo knows.
 fn build() -> Result<PathBuf, String> {
-    cargo(&["build", "--release", "--package", "crossgate"])?;
-    let target = env::var_os("CARGO_TARGET_DIR").unwrap_or("target".into());
-    Ok(root().join(target).join("release/crossgate"))
+    let arguments = ["build", "--release", "--package", "crossgate"];
+    let output = cargo_command(&arguments)
+        .arg("--message-format=json-render-diagnostics")
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|error| format!("cannot run cargo: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("cargo {}: {}", arguments.join(" "), output.status));
+    }
+    let messages = String::from_utf8_lossy(&output.stdout);
+    messages
+        .lines()
+        .filter_map(executable)
+        .find(|path| path.file_name().is_some_and(|name| name == "crossgate"))
+        .ok_or_else(|| "cargo does not say where crossgate is".into())
+}
+
+/// The program that one of cargo's messages says it made.
+fn executable(message: &str) -> Option<PathBuf> {
+    let (_, rest) = message.split_once(r#""executable":""#)?;
+    Some(rest.split_once('"')?.0.into())
 }
 
 fn test(arguments: &[String]) -> Result<(), String> {
@@ -77,18 +96,32 @@ fn bench_hook(mut options: hook::Options) -> Result<(), String> {
     hook::run(&options)
 }
 
-fn cargo(arguments: &[&str]) -> Result<(), String> {
+fn cargo_command(arguments: &[&str]) -> Command {
     // Set by the cargo that runs this program, so that both are of one toolchain.
-    let program = env::var_os("CARGO").unwrap_or("cargo".into());
-    let status = Command::new(program)
-        .args(arguments)
-        .current_dir(root())
-        .status()
-        .map_err(|error| format!("cannot run cargo: {error}"))?;
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or("cargo".into()));
+    command.args(arguments).current_dir(root());
+    command
+}
+
+fn cargo(arguments: &[&str]) -> Result<(), String> {
+    let status =
+        cargo_command(arguments).status().map_err(|error| format!("cannot run cargo: {error}"))?;
     if status.success() { Ok(()) } else { Err(format!("cargo {}: {status}", arguments.join(" "))) }
 }
 
 /// The workspace.
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_what_was_built() {
+        let message = r#"{"reason":"compiler-artifact","executable":"/t/crossgate","fresh":true}"#;
+        assert_eq!(executable(message), Some(PathBuf::from("/t/crossgate")));
+        assert_eq!(executable(r#"{"executable":null}"#), None);
+    }
 }
