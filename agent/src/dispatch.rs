@@ -87,7 +87,8 @@ pub fn rust_wants(nr: u64) -> bool {
 }
 
 fn call_of(regs: &Regs) -> Call {
-    Call { nr: regs.rax, args: regs.args(), site: regs.rip - 2 }
+    // The kernel looks at 32 bits of rax (do_syscall_64, arch/x86/entry/common.c).
+    Call { nr: u64::from(regs.rax as u32), args: regs.args(), site: regs.rip - 2 }
 }
 
 /// A call begins. Returns 0 when the kernel is to have it (number and arguments are then in
@@ -124,7 +125,7 @@ pub unsafe extern "C" fn enter(regs: *mut Regs, t: *const Thread) -> u32 {
 /// where this runs in a signal handler, with every signal blocked already.
 pub fn begin(t: &'static Thread, regs: &mut Regs, handler_mask: Option<&mut u64>) -> Outcome {
     let mut call = call_of(regs);
-    t.hooked.set(hook_wants(call.nr));
+    t.hooked.set(hook_wants(call.nr) && !t.silent.get());
     if t.hooked.get()
         && let Action::Answer(result) = Trace.enter(t, &mut call)
     {

@@ -65,12 +65,10 @@ pub enum Stage {
 pub struct Params {
     /// The program's first instruction.
     pub entry: AtomicU64,
-    /// Bytes of the arena to map, all of it.
+    /// Bytes of the arena to map at first.
     pub arena_size: AtomicU64,
-    /// Bytes of the smallest useful part of the arena (one ring).
-    pub arena_least: AtomicU64,
-    /// Bytes per ring.
-    pub ring_size: AtomicU64,
+    /// How many rings these hold.
+    pub rings: AtomicU64,
     /// A [`Stage`].
     pub stage: AtomicU32,
     /// Descriptor at which the agent receives the arena's, made by the agent.
@@ -88,8 +86,7 @@ pub struct Params {
 pub static PARAMS: Params = Params {
     entry: AtomicU64::new(0),
     arena_size: AtomicU64::new(0),
-    arena_least: AtomicU64::new(0),
-    ring_size: AtomicU64::new(0),
+    rings: AtomicU64::new(0),
     stage: AtomicU32::new(0),
     socket: AtomicU32::new(0),
     status: AtomicU64::new(0),

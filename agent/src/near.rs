@@ -123,6 +123,17 @@ impl Near {
         None
     }
 
+    /// The one place at `at`, if it is free.
+    pub fn take_exact(&mut self, at: u64, len: u64) -> Option<u64> {
+        let page = at & !(PAGE - 1);
+        let fits = at - page >= POINTERS_SIZE && at + len <= page + PAGE;
+        if !fits || page < LOWEST || page >= HIGHEST || PROCESS.may_grow_to(page) {
+            return None;
+        }
+        let index = self.pun_page(page)?;
+        self.puns[index].take(at - page, len).then_some(at)
+    }
+
     fn pun_page(&mut self, start: u64) -> Option<usize> {
         if let Some(index) = self.puns[..self.pun_count].iter().position(|p| p.start == start) {
             return Some(index);

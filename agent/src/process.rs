@@ -5,6 +5,9 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use crossgate_wire::arena::{Counters, HookKind, Mode};
 use crossgate_wire::{Arena, Control};
 
+use crate::sync::Lock;
+use crate::sys::{self, nr};
+
 /// The one [`Process`] of this address space.
 pub static PROCESS: Process = Process {
     arena: AtomicPtr::new(core::ptr::null_mut()),
@@ -65,6 +68,31 @@ impl Process {
     /// How many of the arena's rings are mapped here.
     pub fn rings(&self) -> u32 {
         self.rings.load(Ordering::Relaxed)
+    }
+
+    /// Makes sure that ring `index` is mapped, growing the mapping where it is; false when
+    /// there is no address space for it. Address space is taken only when it is needed:
+    /// it counts against the program's limit.
+    pub fn map_ring(&self, index: u32) -> bool {
+        static GROWING: Lock<()> = Lock::new(());
+        if index < self.rings() {
+            return true;
+        }
+        let guard = GROWING.lock();
+        if index < self.rings() {
+            return true;
+        }
+        let geometry = self.control().geometry;
+        let wanted = (index + 1).next_multiple_of(4).min(geometry.rings);
+        let base = self.arena.load(Ordering::Relaxed) as u64;
+        let old = geometry.size_of_rings(self.rings()) as u64;
+        let new = geometry.size_of_rings(wanted) as u64;
+        let grown = sys::call4(nr::MREMAP, base, old, new, 0) == base as i64;
+        if grown {
+            self.rings.store(wanted, Ordering::Release);
+        }
+        drop(guard);
+        grown
     }
 
     /// Length of the mapped part of the arena.

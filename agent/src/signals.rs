@@ -276,16 +276,17 @@ fn caught(t: &'static Thread, frame: &mut SignalFrame) {
         c.rip = entry::compat();
         return;
     }
-    if c.rax == nr::RT_SIGRETURN && !dispatch::hook_wants(nr::RT_SIGRETURN) {
+    let number = u64::from(c.rax as u32);
+    if number == nr::RT_SIGRETURN && !dispatch::hook_wants(nr::RT_SIGRETURN) {
         sites::note_signal_return(t, after);
         virtualize::signal_return(t, c.rsp);
     }
     if t.bare.get() {
         return bare::begin(t, frame);
     }
-    sites::caught(t, after, c.rax);
+    sites::caught(t, after, number);
     c.rcx = after;
-    c.rip = if dispatch::rust_wants(c.rax) { entry::enter() } else { entry::pass() };
+    c.rip = if dispatch::rust_wants(number) { entry::enter() } else { entry::pass() };
 }
 
 /// What to do with a signal that interrupted agent code.

@@ -351,7 +351,15 @@ fn pun(table: &mut Sites, index: usize, next: Option<[u8; 3]>) -> Result<(), Sit
     }
     let window = encode::pun_window(after, next.ok_or(SiteReason::NoRoom)?);
     let len = 13;
-    let at = table.near.take_pun(window, len).ok_or(SiteReason::NoRoom)?;
+    // Where the second byte stays what it is, one byte changes, which is always seen whole.
+    let exact = window.wrapping_add(u64::from(SYSCALL[1]));
+    let at = match table.near.take_exact(exact, len) {
+        Some(at) => at,
+        None if PROCESS.has_threads() && crosses_line(site, SYSCALL_LEN) => {
+            return Err(SiteReason::Straddles);
+        }
+        None => table.near.take_pun(window, len).ok_or(SiteReason::NoRoom)?,
+    };
     let mut code = [0; TRAMPOLINE];
     let pointer = near::pointer(at, target_of_any());
     let len = encode::trampoline(&mut code, at, &[], after, pointer).ok_or(SiteReason::NoRoom)?;
@@ -426,9 +434,6 @@ fn is_writable(address: u64) -> bool {
 fn write_code(at: u64, bytes: &[u8]) -> Result<(), SiteReason> {
     let first = at & !(PAGE - 1);
     let len = (at + bytes.len() as u64).next_multiple_of(PAGE) - first;
-    if PROCESS.has_threads() && crosses_line(at, bytes.len()) && bytes.len() == SYSCALL_LEN {
-        return Err(SiteReason::Straddles);
-    }
     if !sys::protect(first, len, sys::READ | sys::WRITE | sys::EXEC) {
         return Err(SiteReason::Protected);
     }
@@ -452,6 +457,13 @@ unsafe fn store(at: u64, bytes: &[u8]) -> Result<(), SiteReason> {
     if !PROCESS.has_threads() {
         // SAFETY: as required; no other task runs this code.
         unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), at as *mut u8, bytes.len()) };
+        return Ok(());
+    }
+    // SAFETY: as required: these bytes are mapped code.
+    let last_stays = unsafe { (at as *const u8).add(1).read() } == bytes[1];
+    if bytes.len() == SYSCALL_LEN && last_stays {
+        // SAFETY: as required; a single byte.
+        unsafe { (at as *mut u8).write_volatile(bytes[0]) };
         return Ok(());
     }
     if !crosses_line(at, bytes.len()) {

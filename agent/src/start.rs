@@ -81,13 +81,13 @@ pub unsafe extern "C" fn start(stack: *const u64) -> *const Regs {
     // SAFETY: the entry code passes the program's stack at its entry point.
     segment::set_hwcap2(unsafe { auxiliary(stack, AT_HWCAP2) }.unwrap_or(0));
     let pid = sys::call2(nr::GETPID, 0, 0) as i32;
-    let Some(t) = Thread::new(pid) else { fail(nr::MMAP, -12) };
+    let Some(t) = Thread::new(pid) else { fail(nr::MMAP, sys::errno::ENOMEM) };
     t.tid.set(pid);
     let outer = PARAMS.outer_pid.load(Ordering::Relaxed) as i32;
     t.outer_pid.set(outer);
     t.outer_tid.set(outer);
-    let rings = reserve_arena();
-    receive_arena(rings);
+    reserve_arena();
+    receive_arena();
     let brk = sys::call2(nr::BRK, 0, 0) as u64;
     PROCESS.set_growth(brk, stack as u64);
 
@@ -117,26 +117,16 @@ pub unsafe extern "C" fn start(stack: *const u64) -> *const Regs {
     t.saved().as_ptr()
 }
 
-/// Reserves address space for the arena, all of it or, where the program's address space is
-/// limited, as much as there is. Gives the number of rings that fit.
-fn reserve_arena() -> u32 {
+/// Reserves address space for the arena, so that mapping it later cannot fail.
+fn reserve_arena() {
     let at = image::base() + image::ARENA_OFFSET;
-    let mut size = PARAMS.arena_size.load(Ordering::Relaxed);
-    let least = PARAMS.arena_least.load(Ordering::Relaxed);
-    let ring = PARAMS.ring_size.load(Ordering::Relaxed);
-    let mut rings = if ring == 0 { 0 } else { ((size - least) / ring + 1) as u32 };
-    while !sys::map_at(at, size, 0) {
-        if rings <= 1 {
-            fail(nr::MMAP, -12);
-        }
-        rings /= 2;
-        size = least + u64::from(rings - 1) * ring;
+    if !sys::map_at(at, PARAMS.arena_size.load(Ordering::Relaxed), 0) {
+        fail(nr::MMAP, sys::errno::ENOMEM);
     }
-    rings
 }
 
 /// Receives the arena's descriptor from the launcher and maps it.
-fn receive_arena(rings: u32) {
+fn receive_arena() {
     const AF_UNIX: u64 = 1;
     const SOCK_DGRAM_CLOEXEC: u64 = 0x8_0002;
     const MAP_FIXED: u64 = 0x10;
@@ -179,9 +169,7 @@ fn receive_arena(rings: u32) {
         fail(nr::RECVMSG, got);
     }
     let at = image::base() + image::ARENA_OFFSET;
-    let least = PARAMS.arena_least.load(Ordering::Relaxed);
-    let ring = PARAMS.ring_size.load(Ordering::Relaxed);
-    let size = least + u64::from(rings.max(1) - 1) * ring;
+    let size = PARAMS.arena_size.load(Ordering::Relaxed);
     let flags = sys::MAP_SHARED | MAP_FIXED | sys::MAP_NORESERVE;
     let mapped =
         sys::call(nr::MMAP, [at, size, sys::READ | sys::WRITE, flags, u64::from(arena), 0]);
@@ -189,7 +177,7 @@ fn receive_arena(rings: u32) {
     if mapped != at as i64 {
         fail(nr::MMAP, mapped);
     }
-    PROCESS.set_arena(at as *mut u8, rings);
+    PROCESS.set_arena(at as *mut u8, PARAMS.rings.load(Ordering::Relaxed) as u32);
     if tries > 0 {
         // The launcher takes the limit down again.
         stop();

@@ -91,6 +91,7 @@ pub fn create(t: &'static Thread, regs: &Regs, mask: u64) -> i64 {
         cleared_handlers: cleared,
         parent: t.outer_tid.get(),
         outer_pid: t.outer_pid.get(),
+        silent: t.silent.get(),
     });
     let mut saved = *regs;
     saved.rax = 0;
@@ -143,8 +144,10 @@ pub unsafe extern "C" fn child_start(t: *const Thread) -> *const Regs {
     signals::adopt(t, birth.cleared_handlers);
     t.outer_pid.set(if birth.process { t.pid.get() } else { birth.outer_pid });
     t.outer_tid.set(t.tid.get());
-    let foreign = PROCESS.control().foreign.load(Ordering::Relaxed) != 0;
-    if birth.process || foreign {
+    let control = PROCESS.control();
+    t.silent.set(birth.silent || birth.process && control.follow == 0);
+    let foreign = control.foreign.load(Ordering::Relaxed) != 0;
+    if (birth.process || foreign) && !t.silent.get() {
         introduce(t, &birth);
     }
     trace::task_started(t, birth.parent);
@@ -190,7 +193,7 @@ pub fn execute(t: &Thread, mask: u64) -> i64 {
     let control = PROCESS.control();
     let mut dumpable_before = None;
     let mut attached = false;
-    if control.follow != 0 && !request::supervisor_gone() {
+    if control.follow != 0 && !t.silent.get() && !request::supervisor_gone() {
         let mut answer = request::ask(t, RequestKind::Exec, [0; 4], &[]);
         if answer == EPERM {
             // Two reasons that we may lift ourselves: Yama's rule that only ancestors

@@ -92,6 +92,8 @@ pub struct Thread {
     pub held_mask: Cell<u64>,
     /// Signals were blocked for a special call; `held_mask` is to be loaded at its boundary.
     pub quiet: Cell<bool>,
+    /// Not followed: the hook sees nothing of this task, nor of what it executes.
+    pub silent: Cell<bool>,
     /// The hook saw the beginning of the call under way and must see its end.
     pub hooked: Cell<bool>,
     /// Signal sets without SIGSYS, for calls that take one (see `virtualize.rs`).
@@ -131,6 +133,8 @@ pub struct Birth {
     pub parent: i32,
     /// Process id of its maker, as the supervisor sees it.
     pub outer_pid: i32,
+    /// Its maker is not followed.
+    pub silent: bool,
 }
 
 const FREE: u32 = 1;
@@ -198,6 +202,7 @@ impl Thread {
                     held: Cell::new(None),
                     held_mask: Cell::new(0),
                     quiet: Cell::new(false),
+                    silent: Cell::new(false),
                     hooked: Cell::new(false),
                     mask_copy: Cell::new([0; 4]),
                     temporary: Cell::new(None),
@@ -212,6 +217,7 @@ impl Thread {
                         cleared_handlers: false,
                         parent: 0,
                         outer_pid: 0,
+                        silent: false,
                     }),
                     ring: Cell::new(None),
                     ring_index: Cell::new(0),

@@ -76,14 +76,14 @@ impl Hook<Thread> for Trace {
 
 /// A signal is delivered.
 pub fn signal(t: &Thread, info: &SignalInfo) {
-    if PROCESS.traces() {
+    if PROCESS.traces() && !t.silent.get() {
         record(t, Kind::Signal, EXIT_BYTES + 128, |w| w.bytes(info.bytes()));
     }
 }
 
 /// A task runs for the first time.
 pub fn task_started(t: &Thread, parent: i32) {
-    if PROCESS.traces() {
+    if PROCESS.traces() && !t.silent.get() {
         record(t, Kind::TaskStart, EXIT_BYTES, |w| w.word(parent as u64));
     }
 }
@@ -138,7 +138,7 @@ fn ring_of(t: &Thread) -> Option<&'static RingHeader> {
     }
     let arena = PROCESS.arena();
     loop {
-        for index in 0..PROCESS.rings() {
+        for index in 0..PROCESS.control().geometry.rings {
             // SAFETY: the arena stays mapped for as long as the process lives.
             let ring: &'static RingHeader = unsafe { &*core::ptr::from_ref(arena.ring(index)) };
             let (free, active) = (ring::FREE, ring::ACTIVE);
@@ -147,6 +147,10 @@ fn ring_of(t: &Thread) -> Option<&'static RingHeader> {
                 .compare_exchange(free, active, Ordering::Acquire, Ordering::Relaxed)
                 .is_ok()
             {
+                if !PROCESS.map_ring(index) {
+                    ring.state.store(ring::FREE, Ordering::Release);
+                    break;
+                }
                 PROCESS.control().rings_used.fetch_max(index + 1, Ordering::Release);
                 ring.pid.store(t.outer_pid.get(), Ordering::Relaxed);
                 ring.tid.store(t.outer_tid.get(), Ordering::Relaxed);

@@ -35,8 +35,8 @@ pub struct Trace {
     target: Target,
 }
 
-/// 4,096 tasks of 128 KiB each: address space, of which only what is used takes memory.
-const RINGS: Geometry = Geometry { rings: 4096, ring_size: 128 << 10 };
+/// At most 2,048 tasks at a time, 128 KiB each, of which only what is used takes memory.
+const RINGS: Geometry = Geometry { rings: 2048, ring_size: 128 << 10 };
 /// A record must fit into a quarter of a ring, with 32 strings of a vector.
 const LONGEST_STRING: u32 = 512;
 

@@ -56,8 +56,7 @@ pub struct Injector<'a> {
 struct Params {
     entry: u64,
     arena_size: u64,
-    arena_least: u64,
-    ring_size: u64,
+    rings: u64,
     stage: u32,
     socket: u32,
     status: u64,
@@ -107,11 +106,11 @@ impl<'a> Injector<'a> {
         } else {
             self.write_image(stopped.pid, base, &image::at_base(base))?;
         }
+        let rings = self.geometry.rings.min(1);
         let params = Params {
             entry: stopped.regs.rip,
-            arena_size: self.geometry.size() as u64,
-            arena_least: self.geometry.size_of_rings(self.geometry.rings.min(1)) as u64,
-            ring_size: u64::from(self.geometry.ring_size),
+            arena_size: self.geometry.size_of_rings(rings) as u64,
+            rings: u64::from(rings),
             outer_pid: stopped.pid.as_raw() as u64,
             ..Params::default()
         };
