@@ -83,6 +83,7 @@ pub struct Params {
 
 /// See [`Params`].
 #[unsafe(no_mangle)]
+#[unsafe(link_section = ".data.params")]
 pub static PARAMS: Params = Params {
     entry: AtomicU64::new(0),
     arena_size: AtomicU64::new(0),

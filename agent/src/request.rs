@@ -82,7 +82,6 @@ fn send(t: &Thread, kind: RequestKind, args: [u64; 4], data: &[u64], waits: bool
     slot.data_len.store(data.len() as u32 * 8, Ordering::Relaxed);
     slot.wants_answer.store(u32::from(waits), Ordering::Relaxed);
     slot.state.store(REQUEST_SENT, Ordering::Release);
-    ring_doorbell();
     slot
 }
 
@@ -103,6 +102,7 @@ pub fn ask_with(
         return errno::ESRCH;
     }
     let slot = send(t, kind, args, data, true);
+    ring_doorbell();
     if !wait_for_supervisor(&slot.state, REQUEST_SENT) {
         return errno::ESRCH;
     }
@@ -119,5 +119,20 @@ pub fn ask_with(
 pub fn tell(t: &Thread, kind: RequestKind, args: [u64; 4]) {
     if !supervisor_gone() {
         send(t, kind, args, &[], false);
+        ring_doorbell();
+    }
+}
+
+/// Tells what the supervisor need not know before it wakes up anyway; wakes it only when
+/// the slots run short.
+pub fn leave_word(t: &Thread, kind: RequestKind, args: [u64; 4]) {
+    if !supervisor_gone() {
+        let slot = send(t, kind, args, &[], false);
+        let first = &raw const PROCESS.control().requests[0];
+        // SAFETY: both point into the same array.
+        let index = unsafe { (&raw const *slot).offset_from(first) };
+        if index as usize > PROCESS.control().requests.len() / 2 {
+            ring_doorbell();
+        }
     }
 }

@@ -12,7 +12,8 @@
 //! 3. one instruction of five bytes or more before it is moved into the trampoline;
 //! 4. it stays and is caught at each call.
 
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::cmp::Ordering;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use crossgate_wire::arena::{Mode, SiteEntry, SiteKind, SiteReason};
 use crossgate_wire::RequestKind;
@@ -73,6 +74,8 @@ impl Site {
 /// Bytes of the next instruction that the displacement of a [`SiteKind::Pun`] consists of.
 const BORROWED: u64 = 3;
 const SITES: usize = 8192;
+/// Up to so many sites are searched one by one.
+const FEW: usize = 64;
 /// Twice as many, for short probes.
 const INDEX: usize = 2 * SITES;
 /// Ranges that must not be patched (shared mappings of files).
@@ -108,12 +111,15 @@ static MOVED_SEVERAL: AtomicBool = AtomicBool::new(false);
 impl Sites {
     /// The entry of the site, or a new one; `None` when the table is full.
     fn find(&mut self, after: u64) -> Option<usize> {
-        let mut at = (after.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 50) as usize % INDEX;
-        loop {
-            match self.index[at] {
-                0 => break,
-                n if self.sites[n as usize - 1].after == after => return Some(n as usize - 1),
-                _ => at = (at + 1) % INDEX,
+        // Most programs have few sites: a short search touches less memory than a hash.
+        if self.count <= FEW {
+            if let Some(index) = self.known().iter().position(|s| s.after == after) {
+                return Some(index);
+            }
+        } else {
+            let slot = self.slot(after);
+            if self.index[slot] != 0 {
+                return Some(self.index[slot] as usize - 1);
             }
         }
         if self.count == SITES {
@@ -121,8 +127,25 @@ impl Sites {
         }
         self.sites[self.count] = Site { after, ..Site::UNUSED };
         self.count += 1;
-        self.index[at] = self.count as u16;
+        let unindexed = match self.count.cmp(&(FEW + 1)) {
+            Ordering::Less => return Some(self.count - 1),
+            Ordering::Equal => 0,
+            Ordering::Greater => self.count - 1,
+        };
+        for i in unindexed..self.count {
+            let slot = self.slot(self.sites[i].after);
+            self.index[slot] = i as u16 + 1;
+        }
         Some(self.count - 1)
+    }
+
+    /// Where the index has `after`, or would have it.
+    fn slot(&self, after: u64) -> usize {
+        let mut at = (after.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 50) as usize % INDEX;
+        while self.index[at] != 0 && self.sites[self.index[at] as usize - 1].after != after {
+            at = (at + 1) % INDEX;
+        }
+        at
     }
 
     fn known(&self) -> &[Site] {
@@ -163,7 +186,7 @@ pub fn caught(t: &Thread, after: u64, nr: u64) {
         }
         // The program has put other code there.
         *site = Site { after, ..Site::UNUSED };
-        PATCHED.fetch_sub(1, Ordering::Relaxed);
+        PATCHED.fetch_sub(1, Relaxed);
     }
     if site.kind.is_some() || PROCESS.patches_ended() {
         return;
@@ -189,7 +212,7 @@ fn decide(t: &Thread, table: &mut Sites, index: usize, nr: Option<u64>, movable:
     let reason = match patch(t, table, index, nr, movable) {
         Ok(kind) => {
             table.sites[index].kind = Some(kind);
-            PATCHED.fetch_add(1, Ordering::Relaxed);
+            PATCHED.fetch_add(1, Relaxed);
             let counters = PROCESS.counters();
             match kind {
                 SiteKind::Mov => &counters.patched_mov,
@@ -197,12 +220,12 @@ fn decide(t: &Thread, table: &mut Sites, index: usize, nr: Option<u64>, movable:
                 SiteKind::Relocated => &counters.patched_relocated,
                 SiteKind::Signal => &counters.unpatched,
             }
-            .fetch_add(1, Ordering::Relaxed);
+            .fetch_add(1, Relaxed);
             SiteReason::None
         }
         Err(reason) => {
             table.sites[index].kind = Some(SiteKind::Signal);
-            PROCESS.counters().unpatched.fetch_add(1, Ordering::Relaxed);
+            PROCESS.counters().unpatched.fetch_add(1, Relaxed);
             reason
         }
     };
@@ -400,7 +423,7 @@ fn relocate(
             let mut moved = [0u8; 16];
             let len = request::ask_with(t, RequestKind::Relocate, [site, 0, 0, 0], &[], |slot| {
                 for (bytes, word) in moved.chunks_mut(8).zip(&slot.data) {
-                    bytes.copy_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
+                    bytes.copy_from_slice(&word.load(Relaxed).to_le_bytes());
                 }
             });
             let len = usize::try_from(len).unwrap_or(0).min(moved.len());
@@ -417,7 +440,7 @@ fn relocate(
     let moved = &before[before.len() - len..];
     redirect(table, index, site - len as u64, moved, target_of_any())?;
     if len > JUMP_LEN {
-        MOVED_SEVERAL.store(true, Ordering::Relaxed);
+        MOVED_SEVERAL.store(true, Relaxed);
     }
     Ok(())
 }
@@ -518,7 +541,7 @@ fn synchronize_cores() -> bool {
 
 /// Puts the program's own bytes back in `[start, start + len)`.
 pub fn revert(start: u64, len: u64) {
-    if PATCHED.load(Ordering::Relaxed) == 0 {
+    if PATCHED.load(Relaxed) == 0 {
         return;
     }
     let end = start.saturating_add(len);
@@ -529,7 +552,7 @@ pub fn revert(start: u64, len: u64) {
             // A page that can no longer be written keeps its trampolines, which stay valid.
             if write_code(site.patch(), &site.original[..site.len as usize]).is_ok() {
                 table.sites[index] = Site { after: site.after, ..Site::UNUSED };
-                PATCHED.fetch_sub(1, Ordering::Relaxed);
+                PATCHED.fetch_sub(1, Relaxed);
             }
         }
     }
@@ -537,7 +560,7 @@ pub fn revert(start: u64, len: u64) {
 
 /// The code in `[start, start + len)` is about to be unmapped or replaced.
 pub fn forget(start: u64, len: u64) {
-    if PATCHED.load(Ordering::Relaxed) == 0 {
+    if PATCHED.load(Relaxed) == 0 {
         return;
     }
     let end = start.saturating_add(len);
@@ -546,7 +569,7 @@ pub fn forget(start: u64, len: u64) {
     for site in &mut table.sites[..count] {
         if site.after > start && site.patch() < end {
             if site.is_patched() {
-                PATCHED.fetch_sub(1, Ordering::Relaxed);
+                PATCHED.fetch_sub(1, Relaxed);
             }
             *site = Site { after: site.after, ..Site::UNUSED };
         }
@@ -606,7 +629,7 @@ pub fn restart_address(after: u64, rax: u64) -> u64 {
 
 /// If `c` was interrupted in a trampoline, moves it back to the site.
 pub fn settle(c: &mut Context) {
-    if PATCHED.load(Ordering::Relaxed) == 0 {
+    if PATCHED.load(Relaxed) == 0 {
         return;
     }
     let (ip, rax) = (c.rip, c.rax);
@@ -634,7 +657,7 @@ pub fn settle(c: &mut Context) {
 /// Where a task that is to go on at `address` must go on: among instructions that a jump
 /// has replaced, in their copies (the counterpart of [`settle`]).
 pub fn resume_address(address: u64) -> u64 {
-    if !MOVED_SEVERAL.load(Ordering::Relaxed) {
+    if !MOVED_SEVERAL.load(Relaxed) {
         return address;
     }
     let table = TABLE.lock();
@@ -650,7 +673,7 @@ pub fn resume_address(address: u64) -> u64 {
 pub fn scan(t: &Thread, start: u64, len: u64) {
     let mut blind = false;
     let found = request::ask_with(t, RequestKind::Scan, [start, len, 0, 0], &[], |slot| {
-        blind = slot.data[0].load(Ordering::Relaxed) != 0;
+        blind = slot.data[0].load(Relaxed) != 0;
     });
     let scratch = PROCESS.arena().scratch().cast::<SiteEntry>();
     let mut table = TABLE.lock();

@@ -118,6 +118,11 @@ pub fn create(t: &'static Thread, regs: &Regs, mask: u64) -> i64 {
         child.free();
     }
     if result > 0 {
+        if flags & CLONE_THREAD == 0 && PROCESS.control().follow != 0 && !t.silent.get() {
+            // Before anybody can see the end of this process: the supervisor must know of
+            // the child by then.
+            request::leave_word(t, RequestKind::Child, [result as u64, 0, 0, 0]);
+        }
         PROCESS.counters().tasks.fetch_add(1, Ordering::Relaxed);
     }
     result
@@ -146,8 +151,8 @@ pub unsafe extern "C" fn child_start(t: *const Thread) -> *const Regs {
     t.outer_tid.set(t.tid.get());
     let control = PROCESS.control();
     t.silent.set(birth.silent || birth.process && control.follow == 0);
-    let foreign = control.foreign.load(Ordering::Relaxed) != 0;
-    if (birth.process || foreign) && !t.silent.get() {
+    // Where ids are the same everywhere, the maker tells (see `create`).
+    if control.foreign.load(Ordering::Relaxed) != 0 && !t.silent.get() {
         introduce(t, &birth);
     }
     trace::task_started(t, birth.parent);

@@ -10,9 +10,9 @@ use crossgate_launch::{
 
 use crate::{Target, say};
 
-/// A site is patched when it is caught for this many times: less often a patch costs more
-/// than it saves.
-pub const PATCH_AFTER: u32 = 3;
+/// A site is patched when it is caught for this many times: a patch (two pages made writable
+/// and back, one of them copied) costs about as much as this many signals.
+pub const PATCH_AFTER: u32 = 6;
 
 /// Options of `crossgate run`.
 #[derive(Args)]

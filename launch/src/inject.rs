@@ -7,7 +7,7 @@
 //! agent made (so that no /proc, no path and no common namespace is needed); let go.
 
 use std::fs::OpenOptions;
-use std::io::IoSlice;
+use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 
@@ -16,6 +16,7 @@ use nix::errno::Errno;
 use nix::sys::ptrace;
 use nix::sys::signal::Signal;
 use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
+use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
@@ -101,11 +102,6 @@ impl<'a> Injector<'a> {
 
     fn inject_stopped(&self, stopped: &mut Stopped) -> Result<()> {
         let base = self.map_image(stopped)?;
-        if base == self.base {
-            self.write_image(stopped.pid, base, &self.image)?;
-        } else {
-            self.write_image(stopped.pid, base, &image::at_base(base))?;
-        }
         let rings = self.geometry.rings.min(1);
         let params = Params {
             entry: stopped.regs.rip,
@@ -114,12 +110,15 @@ impl<'a> Injector<'a> {
             outer_pid: stopped.pid.as_raw() as u64,
             ..Params::default()
         };
-        let params_at = base + image::PARAMS;
+        let mut image = if base == self.base { self.image.clone() } else { image::at_base(base) };
         // SAFETY: `Params` is plain integers without padding.
         let bytes = unsafe {
             std::slice::from_raw_parts((&raw const params).cast::<u8>(), size_of::<Params>())
         };
-        self.write_image(stopped.pid, params_at, bytes)?;
+        let offset = image::PARAMS as usize;
+        image[offset..offset + bytes.len()].copy_from_slice(bytes);
+        self.write_image(stopped.pid, base, &image)?;
+        let params_at = base + image::PARAMS;
         ptrace::setregs(
             stopped.pid,
             libc::user_regs_struct { rip: base, rax: 0, orig_rax: u64::MAX, ..stopped.regs },
@@ -277,10 +276,8 @@ fn read_params(pid: Pid, at: u64) -> Result<Params> {
     let bytes = unsafe {
         std::slice::from_raw_parts_mut((&raw mut params).cast::<u8>(), size_of::<Params>())
     };
-    for (i, chunk) in bytes.chunks_mut(8).enumerate() {
-        let word = ptrace::read(pid, (at as usize + i * 8) as ptrace::AddressType)?;
-        chunk.copy_from_slice(&word.to_ne_bytes()[..chunk.len()]);
-    }
+    let remote = [RemoteIoVec { base: at as usize, len: bytes.len() }];
+    process_vm_readv(pid, &mut [IoSliceMut::new(bytes)], &remote)?;
     Ok(params)
 }
 

@@ -1,100 +1,97 @@
 //! Starting the first program of a tree, stopped at its first instruction.
 
-use std::ffi::CString;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
 use nix::errno::Errno;
-use nix::fcntl::OFlag;
 use nix::sys::signal::Signal;
 use nix::sys::wait::WaitStatus;
-use nix::unistd::{ForkResult, Pid, fork, pipe2};
+use nix::unistd::Pid;
 
 use crate::error::{Error, Result, reason};
 use crate::inject::wait_for;
 use crate::program::Program;
 
-/// What SIGPIPE did when this program started. Rust's runtime ignores it before `main`; the
-/// program we start must inherit what we did.
-static INHERITED_SIGPIPE: AtomicUsize = AtomicUsize::new(libc::SIG_DFL);
+/// Which of the standard descriptors were closed when this program started, a bit each.
+static CLOSED: AtomicU32 = AtomicU32::new(0);
 
-/// Which of the standard descriptors were closed then, one bit each. The runtime opens
-/// /dev/null for them.
-static INHERITED_CLOSED: AtomicUsize = AtomicUsize::new(0);
-
-extern "C" fn remember_inherited() {
+/// Makes sure that no file of ours becomes standard input, output or error. Called first of
+/// all; the program that is started inherits them closed, as we did.
+pub fn keep_standard_descriptors() {
     for fd in 0..3 {
-        // SAFETY: a query.
-        if unsafe { libc::fcntl(fd, libc::F_GETFD) } < 0 {
-            INHERITED_CLOSED.fetch_or(1 << fd, Ordering::Relaxed);
-        }
-    }
-    // SAFETY: a query that writes to a local struct.
-    unsafe {
-        let mut old: libc::sigaction = std::mem::zeroed();
-        if libc::sigaction(libc::SIGPIPE, std::ptr::null(), &mut old) == 0 {
-            INHERITED_SIGPIPE.store(old.sa_sigaction, Ordering::Relaxed);
-        }
-    }
-}
-
-#[used]
-#[unsafe(link_section = ".init_array")]
-static REMEMBER: extern "C" fn() = remember_inherited;
-
-/// Forks and executes `program` under ptrace; returns when it is stopped at its first
-/// instruction.
-pub fn start(program: &Program) -> Result<Pid> {
-    let (path, args) = program.c_strings()?;
-    let shown = program.path.display();
-    let own = |what: &str, e: Errno| Error::own(format!("cannot {what}: {}", reason(e)));
-    let (reader, writer) = pipe2(OFlag::O_CLOEXEC).map_err(|e| own("make a pipe", e))?;
-    // SAFETY: this process has one thread, so the child may do as it likes.
-    match unsafe { fork() }.map_err(|e| own("start a process", e))? {
-        ForkResult::Child => {
-            let error = execute(&path, &args);
-            let bytes = (error as i32).to_ne_bytes();
-            let _ = nix::unistd::write(&writer, &bytes);
-            // SAFETY: ends the child without running what belongs to the parent.
-            unsafe { libc::_exit(126) }
-        }
-        ForkResult::Parent { child } => {
-            drop(writer);
-            match wait_for(child) {
-                Ok(WaitStatus::Stopped(_, Signal::SIGTRAP)) => Ok(child),
-                Ok(_) => {
-                    let mut bytes = [0u8; 4];
-                    let got = nix::unistd::read(&reader, &mut bytes);
-                    let errno = if got == Ok(4) {
-                        Errno::from_raw(i32::from_ne_bytes(bytes))
-                    } else {
-                        Errno::UnknownErrno
-                    };
-                    Err(exec_error(&shown.to_string(), errno))
-                }
-                Err(e) => Err(own("wait for the program", e)),
+        // SAFETY: a query, and opening a file on the lowest free descriptor, which is `fd`.
+        unsafe {
+            if libc::fcntl(fd, libc::F_GETFD) < 0 {
+                CLOSED.fetch_or(1 << fd, Ordering::Relaxed);
+                libc::open(c"/dev/null".as_ptr(), libc::O_RDWR);
             }
         }
     }
 }
 
-/// In the child: becomes the program. Returns only on failure.
-fn execute(path: &CString, args: &[CString]) -> Errno {
-    // SAFETY: plain system calls on this process; see `start`.
-    unsafe {
-        if libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0) < 0 {
-            return Errno::EPERM;
+/// What the new process needs; it runs on memory of ours.
+struct Start {
+    path: *const libc::c_char,
+    args: *const *const libc::c_char,
+    /// Set when the program could not be executed.
+    error: AtomicI32,
+}
+
+/// Executes `program` under ptrace in a new process; returns when it is stopped at its first
+/// instruction.
+pub fn start(program: &Program) -> Result<Pid> {
+    const STACK: usize = 64 << 10;
+    let (path, args) = program.c_strings()?;
+    let mut pointers: Vec<_> = args.iter().map(|a| a.as_ptr()).collect();
+    pointers.push(std::ptr::null());
+    let start =
+        Start { path: path.as_ptr(), args: pointers.as_ptr(), error: AtomicI32::new(0) };
+    let mut stack = vec![0u128; STACK / size_of::<u128>()];
+    // As vfork, on a stack of its own: the new process shares our memory until it executes
+    // the program, while this one waits. Nothing is copied.
+    // SAFETY: `execute` only makes system calls and touches `start`, which outlives it.
+    let child = unsafe {
+        libc::clone(
+            execute,
+            stack.as_mut_ptr_range().end.cast(),
+            libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD,
+            (&raw const start).cast_mut().cast(),
+        )
+    };
+    if child < 0 {
+        return Err(Error::own(format!("cannot start a process: {}", Errno::last().desc())));
+    }
+    let child = Pid::from_raw(child);
+    match wait_for(child) {
+        Ok(WaitStatus::Stopped(_, Signal::SIGTRAP)) => Ok(child),
+        Ok(_) => {
+            let errno = Errno::from_raw(start.error.load(Ordering::Relaxed));
+            Err(exec_error(&program.path.display().to_string(), errno))
         }
-        libc::signal(libc::SIGPIPE, INHERITED_SIGPIPE.load(Ordering::Relaxed));
+        Err(e) => Err(Error::own(format!("cannot wait for the program: {}", e.desc()))),
+    }
+}
+
+/// In the new process: becomes the program. Returns only on failure.
+extern "C" fn execute(start: *mut libc::c_void) -> libc::c_int {
+    unsafe extern "C" {
+        static environ: *const *const libc::c_char;
+    }
+    // SAFETY: `start` points to the `Start` of the waiting parent; the rest are system calls.
+    unsafe {
+        let start = &*start.cast::<Start>();
+        if libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0) < 0 {
+            start.error.store(libc::EPERM, Ordering::Relaxed);
+            return 126;
+        }
         for fd in 0..3 {
-            if INHERITED_CLOSED.load(Ordering::Relaxed) & 1 << fd != 0 {
+            if CLOSED.load(Ordering::Relaxed) & 1 << fd != 0 {
                 libc::close(fd);
             }
         }
+        libc::execve(start.path, start.args, environ);
+        start.error.store(Errno::last_raw(), Ordering::Relaxed);
     }
-    match nix::unistd::execv(path, args) {
-        Ok(never) => match never {},
-        Err(e) => e,
-    }
+    126
 }
 
 fn exec_error(shown: &str, errno: Errno) -> Error {

@@ -338,6 +338,9 @@ impl Supervisor<'_> {
 
     /// Takes note of a process.
     fn know(&mut self, pid: Pid) {
+        if self.processes.contains_key(&pid.as_raw()) {
+            return;
+        }
         // SAFETY: a plain system call; the result is a descriptor of ours.
         let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid.as_raw(), 0) };
         if fd >= 0 {
@@ -514,6 +517,12 @@ impl Supervisor<'_> {
         } else if kind == RequestKind::Task as u32 {
             let result = self.introduced(Task { pid: pid.as_raw(), tid: tid.as_raw() }, args);
             self.reply(index, result);
+        } else if kind == RequestKind::Child as u32 {
+            self.reply(index, 0);
+            // Where ids differ the child introduces itself.
+            if self.arena.control().foreign.load(Ordering::Relaxed) == 0 {
+                self.know(Pid::from_raw(args[0] as i32));
+            }
         } else if kind == RequestKind::Site as u32 {
             let report = site_report(pid, args);
             self.observer.site(pid.as_raw(), report);
@@ -562,7 +571,7 @@ impl Supervisor<'_> {
             Some(seen)
         };
         let Some(task) = found else { return -i64::from(libc::ESRCH) };
-        if task.pid == task.tid && !self.processes.contains_key(&task.pid) {
+        if task.pid == task.tid {
             self.know(Pid::from_raw(task.pid));
         }
         i64::from(task.pid) << 32 | i64::from(task.tid)
@@ -572,6 +581,8 @@ impl Supervisor<'_> {
     fn attach(&mut self, pid: Pid, tid: Pid) -> i64 {
         match ptrace::seize(tid, ptrace::Options::PTRACE_O_TRACEEXEC) {
             Ok(()) => {
+                // A vfork child executes before its maker can tell of it.
+                self.know(pid);
                 self.executing.insert(tid.as_raw(), Executing { pid });
                 0
             }

@@ -6,8 +6,8 @@
 //! `bad_input` (errors in words, exit codes, signals). Each case is a named test of its own:
 //! `cargo test -p crossgate-tests --test hazards -- exhaustive::registers`.
 //!
-//! The crossgate under test is `$CROSSGATE`, or `target/release/crossgate`. Without it the hooked
-//! tests are skipped with that reason; with `CI` set they fail.
+//! The crossgate under test is `$CROSSGATE`, or the release build in the target folder. Without it
+//! the hooked tests are skipped with that reason; with `CI` set they fail.
 
 pub mod csv;
 pub mod mode;

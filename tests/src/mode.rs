@@ -54,10 +54,17 @@ impl fmt::Display for Mode {
     }
 }
 
-/// The crossgate under test.
+/// The crossgate under test: `$CROSSGATE`, else the release build for the host's named target (what
+/// `.cargo/config.toml` asks for), else the one of a build that names none.
 #[must_use]
 pub fn crossgate() -> PathBuf {
-    let path = env::var_os("CROSSGATE")
-        .map_or_else(|| target_dir().join("release/crossgate"), PathBuf::from);
+    let named = format!("{}-unknown-linux-gnu/release/crossgate", env::consts::ARCH);
+    let path = env::var_os("CROSSGATE").map_or_else(
+        || {
+            let named = target_dir().join(named);
+            if named.is_file() { named } else { target_dir().join("release/crossgate") }
+        },
+        PathBuf::from,
+    );
     path.canonicalize().unwrap_or(path)
 }

@@ -166,6 +166,8 @@ pub enum RequestKind {
     /// Which instruction before the site at `args[0]` (the call instruction's address) may
     /// run elsewhere? Answer: its length, its bytes in `data`; or `-errno`.
     Relocate = 7,
+    /// `pid` made process `args[0]`, as it sees it. No answer.
+    Child = 9,
     /// A program was left to run without the agent; `data` says why. No answer.
     Untraced = 8,
 }
