@@ -6,6 +6,8 @@
 //! The call is made by `cg_bare` with the program's registers; the second call instruction
 //! behind it lies outside the allowed range and brings us back with the result in rax.
 
+use crossgate_wire::arena::Mode;
+
 use crate::arch::x86_64::entry;
 use crate::arch::x86_64::frame::{Context, Regs, SignalFrame};
 use crate::arch::x86_64::segment;
@@ -20,11 +22,14 @@ use crate::virtualize::Outcome;
 /// `arch_prctl(ARCH_SET_GS, base)`.
 pub fn take_over(t: &'static Thread, args: [u64; 6]) -> i64 {
     if !t.bare.get() {
-        PROCESS.set_bare();
         PROCESS.end_patches();
+        // No task may escape: it is caught before its sites are no longer patched.
+        if PROCESS.mode() == Mode::Fast {
+            PROCESS.set_exhaustive();
+            signals::arm_all(t);
+        }
         sites::revert(0, u64::MAX);
         t.bare.set(true);
-        signals::arm(PROCESS.mode());
     }
     let result = sys::on_behalf(nr::ARCH_PRCTL, args);
     if result == 0 {

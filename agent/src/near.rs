@@ -55,6 +55,7 @@ pub struct Near {
     pool_count: usize,
     puns: [PunPage; PUN_PAGES],
     pun_count: usize,
+    window: Window,
 }
 
 impl Near {
@@ -65,7 +66,32 @@ impl Near {
             pool_count: 0,
             puns: [PunPage { start: 0, used: [0; 8] }; PUN_PAGES],
             pun_count: 0,
+            window: Window::closed(),
         }
+    }
+
+    /// Writes to trampoline memory that no task runs yet.
+    pub fn write(&mut self, at: u64, bytes: &[u8]) -> bool {
+        if !self.window.open(at, bytes.len() as u64) {
+            return false;
+        }
+        // SAFETY: trampoline memory is ours, and was made writable.
+        unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), at as *mut u8, bytes.len()) };
+        true
+    }
+
+    /// After the last of some writes.
+    pub fn seal(&mut self) {
+        self.window.close();
+    }
+
+    fn write_pointers(&mut self, page: u64) -> bool {
+        let mut bytes = [0; POINTERS as usize * 8];
+        let targets = [entry::pass(), entry::enter(), entry::enter_any()];
+        for (target, address) in targets.iter().enumerate() {
+            bytes[target * 8..target * 8 + 8].copy_from_slice(&address.to_le_bytes());
+        }
+        self.write(page, &bytes)
     }
 
     /// Whether `address` lies in trampoline memory.
@@ -76,15 +102,18 @@ impl Near {
 
     /// A place for one trampoline within reach of `address`.
     pub fn take_near(&mut self, address: u64) -> Option<u64> {
-        for pool in &mut self.pools[..self.pool_count] {
+        for index in 0..self.pool_count {
+            let pool = &mut self.pools[index];
             let at = pool.start + pool.used;
             if at.abs_diff(address) < REACH && pool.used + TRAMPOLINE as u64 <= POOL_SIZE {
-                // A trampoline never crosses a page, so that one page is made writable.
+                // A trampoline never crosses a page, and the first slot of a page holds the
+                // pointers.
                 pool.used += TRAMPOLINE as u64;
-                if pool.used % PAGE == 0 && pool.used < POOL_SIZE {
+                if pool.used.is_multiple_of(PAGE) {
                     pool.used += POINTERS_SIZE;
                 }
-                if (at & (PAGE - 1)) == POINTERS_SIZE && !write_pointers(at - POINTERS_SIZE) {
+                let page = at & !(PAGE - 1);
+                if at == page + POINTERS_SIZE && !self.write_pointers(page) {
                     return None;
                 }
                 return Some(at);
@@ -141,7 +170,7 @@ impl Near {
         if self.pun_count == PUN_PAGES || !sys::map_at(start, PAGE, sys::READ | sys::EXEC) {
             return None;
         }
-        if !write_pointers(start) {
+        if !self.write_pointers(start) {
             sys::call2(sys::nr::MUNMAP, start, PAGE);
             return None;
         }
@@ -172,25 +201,43 @@ pub fn pointer(at: u64, target: Target) -> u64 {
     (at & !(PAGE - 1)) + target as u64 * 8
 }
 
-fn write_pointers(page: u64) -> bool {
-    let mut bytes = [0; POINTERS as usize * 8];
-    for (target, address) in [entry::pass(), entry::enter(), entry::enter_any()].iter().enumerate()
-    {
-        bytes[target * 8..target * 8 + 8].copy_from_slice(&address.to_le_bytes());
-    }
-    write(page, &bytes)
+/// Pages of code that are writable for the moment. One range at a time, so that patches that
+/// follow each other on a page change its protection once.
+pub struct Window {
+    range: Option<(u64, u64)>,
 }
 
-/// Writes to trampoline memory that no task runs yet.
-pub fn write(at: u64, bytes: &[u8]) -> bool {
-    let page = at & !(PAGE - 1);
-    // Other tasks may be running trampolines on this page, so it stays executable.
-    if !sys::protect(page, PAGE, sys::READ | sys::WRITE | sys::EXEC) {
-        return false;
+impl Window {
+    /// None.
+    pub const fn closed() -> Self {
+        Self { range: None }
     }
-    // SAFETY: trampoline memory is ours, and was made writable.
-    unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), at as *mut u8, bytes.len()) };
-    sys::protect(page, PAGE, sys::READ | sys::EXEC)
+
+    /// Makes the pages of `[at, at + len)` writable, and those that were before not. They
+    /// stay executable: other tasks may be running there.
+    pub fn open(&mut self, at: u64, len: u64) -> bool {
+        let start = at & !(PAGE - 1);
+        let len = (at + len).next_multiple_of(PAGE) - start;
+        if self.range == Some((start, len)) {
+            return true;
+        }
+        self.close();
+        let opened = sys::protect(start, len, sys::READ | sys::WRITE | sys::EXEC);
+        self.range = opened.then_some((start, len));
+        opened
+    }
+
+    /// Whether the page of `at` is writable only because of this.
+    pub fn holds(&self, at: u64) -> bool {
+        self.range.is_some_and(|(start, len)| at.wrapping_sub(start) < len)
+    }
+
+    /// Takes the permission to write away again.
+    pub fn close(&mut self) {
+        if let Some((start, len)) = self.range.take() {
+            sys::protect(start, len, sys::READ | sys::EXEC);
+        }
+    }
 }
 
 /// Maps `len` bytes somewhere within reach of `address`. Below it where possible: above a

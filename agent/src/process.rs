@@ -14,7 +14,6 @@ pub static PROCESS: Process = Process {
     rings: AtomicU32::new(0),
     traces: AtomicBool::new(false),
     fast: AtomicBool::new(false),
-    bare: AtomicBool::new(false),
     filtered: AtomicBool::new(false),
     threads: AtomicBool::new(false),
     sigsys_ignored: AtomicBool::new(false),
@@ -29,7 +28,6 @@ pub struct Process {
     rings: AtomicU32,
     traces: AtomicBool,
     fast: AtomicBool,
-    bare: AtomicBool,
     filtered: AtomicBool,
     threads: AtomicBool,
     sigsys_ignored: AtomicBool,
@@ -113,16 +111,6 @@ impl Process {
     /// Not all sites could be found and patched: the kernel has to catch the rest.
     pub fn set_exhaustive(&self) {
         self.fast.store(false, Ordering::Relaxed);
-    }
-
-    /// The program uses %gs itself, so every call goes by signals.
-    pub fn is_bare(&self) -> bool {
-        self.bare.load(Ordering::Relaxed)
-    }
-
-    /// See [`Self::is_bare`].
-    pub fn set_bare(&self) {
-        self.bare.store(true, Ordering::Relaxed);
     }
 
     /// The program has installed a filter of its own.

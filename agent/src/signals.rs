@@ -245,6 +245,8 @@ pub unsafe extern "C" fn on_sigsys(frame: *mut SignalFrame) {
     let (frame, t) = unsafe { (&mut *frame, Thread::of_signal_stack(frame as u64)) };
     if frame.info.code == SYS_USER_DISPATCH {
         caught(t, frame);
+    } else if frame.info.code == RECRUIT && frame.info.errno == RECRUIT {
+        recruited(frame);
     } else {
         deliver(t, frame);
     }
@@ -316,9 +318,14 @@ fn settle(t: &'static Thread, c: &mut Context, mask: &mut u64) -> Settled {
         }
         return Settled::Program;
     }
-    if ip >= entry::enter_any() && ip < entry::enter() {
+    if ip >= entry::enter_any() && ip <= entry::gate_any() {
         let after = if ip == entry::enter_any() { c.rcx } else { t.return_to.get() };
         c.rip = sites::restart_address(after, c.rax);
+        return Settled::Program;
+    }
+    if ip > entry::gate_any() && ip < entry::enter() {
+        c.rip = t.return_to.get();
+        c.rcx = c.rip;
         return Settled::Program;
     }
     if ip >= entry::enter() && ip < entry::enter_saved() {
@@ -570,7 +577,7 @@ const PR_SET_SYSCALL_USER_DISPATCH: u64 = 59;
 /// Arms Syscall User Dispatch for the current task: every call outside the gate is caught.
 pub fn arm(mode: Mode) -> i64 {
     const PR_SYS_DISPATCH_ON: u64 = 1;
-    if mode == Mode::Fast && !PROCESS.is_bare() {
+    if mode == Mode::Fast {
         return 0;
     }
     let (start, end) = entry::gate();
@@ -583,6 +590,51 @@ pub fn arm(mode: Mode) -> i64 {
 /// Ends what [`arm`] began, for the current task.
 pub fn disarm() {
     sys::call(nr::PRCTL, [PR_SET_SYSCALL_USER_DISPATCH, 0, 0, 0, 0, 0]);
+}
+
+/// `si_code` and `si_errno` of the SIGSYS by which a task makes the others arm themselves.
+const RECRUIT: i32 = -0x5713;
+/// How many have done so since the process started.
+static RECRUITED: AtomicU32 = AtomicU32::new(0);
+
+/// Arms every other task of this address space too, when the process leaves fast mode:
+/// what a scan did not find must be caught in all of them. Waits for those that run.
+pub fn arm_all(t: &Thread) {
+    arm(Mode::Exhaustive);
+    let before = RECRUITED.load(Ordering::Acquire);
+    let mut called = 0;
+    Thread::for_each_other(t, |other| {
+        let info = SignalInfo { signo: SIGSYS, errno: RECRUIT, code: RECRUIT, ..SignalInfo::EMPTY };
+        let at = core::ptr::from_ref(&info) as u64;
+        let (pid, tid) = (other.pid.get() as u64, other.tid.get() as u64);
+        if sys::call4(nr::RT_TGSIGQUEUEINFO, pid, tid, SIGSYS as u64, at) == 0 {
+            called += 1;
+        }
+    });
+    // A task that does not answer is ending, or stopped; it will before it goes on.
+    for _ in 0..100 {
+        let now = RECRUITED.load(Ordering::Acquire);
+        if now.wrapping_sub(before) >= called {
+            break;
+        }
+        sys::futex_wait(&RECRUITED, now, 10);
+    }
+}
+
+/// Another task has called: see [`arm_all`].
+fn recruited(frame: &mut SignalFrame) {
+    arm(Mode::Exhaustive);
+    let c = &mut frame.uc.context;
+    // A call that does not begin again by itself does so here, where its number is known.
+    if c.rip == entry::gate_hooked() + 2 && c.rax as i64 == errno::EINTR {
+        // SAFETY: the frame lies on the signal stack of its task.
+        let t = unsafe { Thread::of_signal_stack(core::ptr::from_ref(c) as u64) };
+        c.rip = entry::gate_hooked();
+        c.rax = t.nr.get();
+        c.rcx = t.return_to.get();
+    }
+    RECRUITED.fetch_add(1, Ordering::Release);
+    sys::futex_wake(&RECRUITED);
 }
 
 /// Everything the kernel must be told for a task that starts: signal stack, handlers where

@@ -20,7 +20,7 @@ use crossgate_wire::RequestKind;
 
 use crate::arch::x86_64::encode::{self, JUMP_LEN, SYSCALL, SYSCALL_LEN, TRAMPOLINE};
 use crate::arch::x86_64::frame::Context;
-use crate::near::{self, Near, PAGE, Target};
+use crate::near::{self, Near, PAGE, Target, Window};
 use crate::process::PROCESS;
 use crate::sync::{Guard, Lock};
 use crate::sys::{self, nr};
@@ -89,6 +89,8 @@ pub struct Sites {
     /// Hash of `after` → index plus one.
     index: [u16; INDEX],
     near: Near,
+    /// Program code that is writable for the moment.
+    window: Window,
     never: [(u64, u64); NEVER],
     never_count: usize,
 }
@@ -98,6 +100,7 @@ static TABLE: Lock<Sites> = Lock::new(Sites {
     count: 0,
     index: [0; INDEX],
     near: Near::new(),
+    window: Window::closed(),
     never: [(0, 0); NEVER],
     never_count: 0,
 });
@@ -152,6 +155,23 @@ impl Sites {
         &self.sites[..self.count]
     }
 
+    /// Replaces bytes of the program's code, which other tasks may be executing. The pages
+    /// stay writable until [`Self::seal`].
+    fn write_code(&mut self, at: u64, bytes: &[u8]) -> Result<(), SiteReason> {
+        if !self.window.open(at, bytes.len() as u64) {
+            return Err(SiteReason::Protected);
+        }
+        // SAFETY: the pages are mapped and writable; what is written is a whole instruction
+        // in place of a whole instruction, and nobody can see half of it (see `store`).
+        unsafe { store(at, bytes) }
+    }
+
+    /// After the last of some patches.
+    fn seal(&mut self) {
+        self.window.close();
+        self.near.seal();
+    }
+
     /// Whether a patched site relies on the bytes in `[start, end)`: those it replaced, and
     /// those its jump borrows. `index` is the site that asks.
     fn relied_on(&self, index: usize, start: u64, end: u64) -> bool {
@@ -196,6 +216,7 @@ pub fn caught(t: &Thread, after: u64, nr: u64) {
         return;
     }
     decide(t, &mut table, index, Some(nr), Movable::Ask);
+    table.seal();
 }
 
 /// Whether the jump that we wrote is still there.
@@ -298,7 +319,7 @@ fn patch(
     if table.never[..table.never_count].iter().any(|&(from, to)| site >= from && site < to) {
         return Err(SiteReason::Shared);
     }
-    if is_writable(site) {
+    if !table.window.holds(site) && is_writable(site) {
         return Err(SiteReason::Writable);
     }
     let before = &around.before[BEFORE - around.before_len..];
@@ -355,7 +376,7 @@ fn redirect(
     let len = encode::trampoline(&mut code, at, moved, after, near::pointer(at, target))
         .ok_or(SiteReason::NoRoom)?;
     let jump = encode::jump(start, at).ok_or(SiteReason::NoRoom)?;
-    if !near::write(at, &code[..len]) {
+    if !table.near.write(at, &code[..len]) {
         return Err(SiteReason::Protected);
     }
     let site = &mut table.sites[index];
@@ -363,7 +384,7 @@ fn redirect(
     site.before = (after - start) as u8;
     site.len = JUMP_LEN as u8;
     site.original.copy_from_slice(&moved[..JUMP_LEN]);
-    write_code(start, &jump)
+    table.write_code(start, &jump)
 }
 
 fn pun(table: &mut Sites, index: usize, next: Option<[u8; 3]>) -> Result<(), SiteReason> {
@@ -387,7 +408,7 @@ fn pun(table: &mut Sites, index: usize, next: Option<[u8; 3]>) -> Result<(), Sit
     let pointer = near::pointer(at, target_of_any());
     let len = encode::trampoline(&mut code, at, &[], after, pointer).ok_or(SiteReason::NoRoom)?;
     let jump = encode::jump(site, at).ok_or(SiteReason::NoRoom)?;
-    if !near::write(at, &code[..len]) {
+    if !table.near.write(at, &code[..len]) {
         return Err(SiteReason::Protected);
     }
     let entry = &mut table.sites[index];
@@ -395,7 +416,7 @@ fn pun(table: &mut Sites, index: usize, next: Option<[u8; 3]>) -> Result<(), Sit
     entry.before = SYSCALL_LEN as u8;
     entry.len = SYSCALL_LEN as u8;
     entry.original[..SYSCALL_LEN].copy_from_slice(&SYSCALL);
-    write_code(site, &jump[..SYSCALL_LEN])
+    table.write_code(site, &jump[..SYSCALL_LEN])
 }
 
 /// How to find out what can be moved.
@@ -451,20 +472,6 @@ fn is_writable(address: u64) -> bool {
     // (mm/madvise.c, since Linux 5.14).
     const MADV_POPULATE_WRITE: u64 = 23;
     sys::call4(nr::MADVISE, address & !(PAGE - 1), PAGE, MADV_POPULATE_WRITE, 0) == 0
-}
-
-/// Replaces bytes of the program's code, which other tasks may be executing.
-fn write_code(at: u64, bytes: &[u8]) -> Result<(), SiteReason> {
-    let first = at & !(PAGE - 1);
-    let len = (at + bytes.len() as u64).next_multiple_of(PAGE) - first;
-    if !sys::protect(first, len, sys::READ | sys::WRITE | sys::EXEC) {
-        return Err(SiteReason::Protected);
-    }
-    // SAFETY: the pages are mapped and writable; what is written is a whole instruction in
-    // place of a whole instruction, and nobody can see half of it (see `store`).
-    let stored = unsafe { store(at, bytes) };
-    sys::protect(first, len, sys::READ | sys::EXEC);
-    stored
 }
 
 /// Bytes of a cache line: a store within one is seen whole (Intel SDM vol. 3, 9.1.1).
@@ -550,12 +557,14 @@ pub fn revert(start: u64, len: u64) {
         let site = table.sites[index];
         if site.is_patched() && site.patch() < end && site.after > start {
             // A page that can no longer be written keeps its trampolines, which stay valid.
-            if write_code(site.patch(), &site.original[..site.len as usize]).is_ok() {
+            let original = &site.original[..site.len as usize];
+            if table.write_code(site.patch(), original).is_ok() {
                 table.sites[index] = Site { after: site.after, ..Site::UNUSED };
                 PATCHED.fetch_sub(1, Relaxed);
             }
         }
     }
+    table.seal();
 }
 
 /// The code in `[start, start + len)` is about to be unmapped or replaced.
@@ -691,12 +700,13 @@ pub fn scan(t: &Thread, start: u64, len: u64) {
         }
         blind |= !table.sites[index].is_patched();
     }
+    table.seal();
     drop(table);
     if found >= 0 {
         request::tell(t, RequestKind::ScanDone, [0; 4]);
     }
     if blind || found < 0 {
         PROCESS.set_exhaustive();
-        signals::arm(Mode::Exhaustive);
+        signals::arm_all(t);
     }
 }

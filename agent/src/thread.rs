@@ -270,6 +270,21 @@ impl Thread {
         STATES[self.index.get() as usize].store(state, Ordering::Release);
     }
 
+    /// Calls `each` with every other task in use of this address space and process.
+    pub fn for_each_other(&self, mut each: impl FnMut(&Thread)) {
+        for (index, state) in STATES.iter().enumerate() {
+            let state = state.load(Ordering::Acquire);
+            if state == 0 {
+                break;
+            }
+            // SAFETY: a block in use is mapped and its `Thread` written.
+            let other = unsafe { &*((block_address(index) + THREAD) as *const Thread) };
+            if state == USED && index != self.index.get() as usize && other.pid == self.pid {
+                each(other);
+            }
+        }
+    }
+
     /// After a fork: this task is the only one in its new memory.
     pub fn forget_others(&self) {
         for (index, state) in STATES.iter().enumerate() {

@@ -439,7 +439,7 @@ fn copy_message(t: &Thread, w: &mut Writer, arg: u8, address: u64, head: usize, 
 
 /// Counts `struct linux_dirent64` (or the older one): the length is the `u16` at offset 16.
 fn count_entries(t: &Thread, w: &mut Writer, arg: u8, address: u64, len: u64) {
-    let mut bytes = [0u8; 1024];
+    let mut bytes = [0u8; 8192];
     let (mut at, mut count, mut have, mut start) = (0u64, 0u64, 0usize, 0u64);
     while at < len {
         let mut offset = (at - start) as usize;

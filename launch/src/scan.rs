@@ -133,16 +133,22 @@ pub fn code_map(bytes: &[u8]) -> Option<CodeMap> {
         }
     }
     code.functions = function_starts(&elf);
-    let mut searched = 0;
-    for (i, &start) in code.functions.iter().enumerate() {
-        let limit = code.functions.get(i + 1).copied().unwrap_or(u64::MAX);
-        let Some(body) = code.bytes(bytes, start, limit) else { continue };
-        let candidates = calls_in(body);
-        searched += candidates;
-        // Most functions make no call of the kernel: look before decoding.
-        if candidates == 0 {
+    let mut last = None;
+    for call in calls_in(&code, bytes) {
+        let next = code.functions.partition_point(|&f| f <= call);
+        let Some(index) = next.checked_sub(1) else {
+            code.blind = true;
+            continue;
+        };
+        if last.replace(index) == Some(index) {
             continue;
         }
+        let start = code.functions[index];
+        let limit = code.functions.get(next).copied().unwrap_or(u64::MAX);
+        let Some(body) = code.bytes(bytes, start, limit) else {
+            code.blind = true;
+            continue;
+        };
         let mut decoder = Decoder::with_ip(64, body, start, DecoderOptions::NONE);
         let mut instruction = Instruction::default();
         while decoder.can_decode() {
@@ -153,21 +159,21 @@ pub fn code_map(bytes: &[u8]) -> Option<CodeMap> {
             }
         }
     }
-    let all: usize = code
-        .segments
-        .iter()
-        .filter_map(|&(start, _, size)| code.bytes(bytes, start, start + size))
-        .map(calls_in)
-        .sum();
-    code.blind = all > searched;
     code.sites.sort_unstable();
     code.sites.dedup();
     Some(code)
 }
 
-/// Places that hold the bytes of a call instruction, whatever they are.
-fn calls_in(code: &[u8]) -> usize {
-    code.windows(2).filter(|w| *w == [0x0f, 0x05]).count()
+/// Addresses, in order, at which the file has the bytes of a call instruction, whatever
+/// they are there.
+fn calls_in(code: &CodeMap, file: &[u8]) -> Vec<u64> {
+    let mut found = Vec::new();
+    for &(start, _, size) in &code.segments {
+        let body = code.bytes(file, start, start + size).unwrap_or_default();
+        found.extend(memchr::memmem::find_iter(body, &[0x0f, 0x05]).map(|at| start + at as u64));
+    }
+    found.sort_unstable();
+    found
 }
 
 impl CodeMap {

@@ -51,7 +51,7 @@ global_asm!(
     ".globl cg_enter_switched, cg_enter_saved, cg_gate_hooked, cg_leave, cg_private",
     ".globl cg_private_syscall, cg_restorer, cg_program, cg_program_syscall, cg_task",
     ".globl cg_task_syscall, cg_compat, cg_gate_compat, cg_bare, cg_bare_after, cg_bare_trap",
-    ".globl cg_exit_saved",
+    ".globl cg_exit_saved, cg_gate_any",
     "cg_gate:",
 
     // long cg_private(nr, a, b, c, d, e, f): a call of the agent's own. Filters of the
@@ -88,6 +88,7 @@ global_asm!(
     "ret",
 
     // A call that nobody wants to see.
+    ".balign 64",
     "cg_pass:",
     "mov gs:[{t_return}], rcx",
     "cg_gate_pass:",                       // here rcx == return address: not yet executed
@@ -97,16 +98,19 @@ global_asm!(
 
     // A call from a site whose number is not known in advance: look it up by its low 16
     // bits (numbers above that alias; dispatch looks at all of it).
+    ".balign 64",
     "cg_enter_any:",
     "mov gs:[{t_return}], rcx",
     "movzx r11d, ax",
     "mov rcx, gs:[{t_interest}]",
     "movzx ecx, byte ptr [rcx + r11]",
-    "jrcxz 1f",
+    "jrcxz cg_gate_any",
     "mov rcx, gs:[{t_return}]",
     "jmp cg_enter",
-    "1: mov rcx, gs:[{t_return}]",
-    "jmp cg_gate_pass",
+    "cg_gate_any:",                        // here rcx == 0: not yet executed
+    "syscall",
+    "mov rcx, gs:[{t_return}]",
+    "jmp rcx",
 
     // A call that Rust must see: save everything on the agent's stack of this thread.
     "cg_enter:",
@@ -342,6 +346,8 @@ addresses! {
     gate_pass = cg_gate_pass;
     /// Way of calls whose number decides.
     enter_any = cg_enter_any;
+    /// The call instruction of that way.
+    gate_any = cg_gate_any;
     /// Way of calls that Rust must see.
     enter = cg_enter;
     /// There the stack pointer is the agent's.
