@@ -10,6 +10,7 @@ use core::sync::atomic::Ordering;
 
 use crossgate_hook::Call;
 use crossgate_syscalls::Behaviour;
+use crossgate_wire::RequestKind;
 use crossgate_wire::arena::Mode;
 
 use crate::arch::x86_64::entry;
@@ -19,7 +20,7 @@ use crate::process::PROCESS;
 use crate::signals::{self, Action, UNBLOCKABLE, bit, number::*};
 use crate::sys::{self, errno::*, nr};
 use crate::thread::{SS_DISABLE, Thread};
-use crate::{bare, dispatch, filter, image, sites, task, uaccess};
+use crate::{bare, dispatch, filter, image, request, sites, task, uaccess};
 
 /// What becomes of a call.
 pub enum Outcome {
@@ -111,7 +112,7 @@ pub fn adjust(t: &'static Thread, behaviour: Behaviour, call: &mut Call) -> Outc
         return Outcome::Call;
     }
     if behaviour.has(Behaviour::TRACES) {
-        return become_tracee(call);
+        return become_tracee(t, call);
     }
     if behaviour.has(Behaviour::ENDS_TASK) {
         task::leave(t);
@@ -146,9 +147,9 @@ pub fn adjust(t: &'static Thread, behaviour: Behaviour, call: &mut Call) -> Outc
 }
 
 /// `ptrace`. Whoever asks to be traced is from now on stopped at each signal, also at those
-/// by which calls are caught, and its tracer would see them: only patched sites are hooked
-/// from here until it executes another program.
-fn become_tracee(call: &Call) -> Outcome {
+/// by which calls are caught, and its tracer would see them: from here it is left alone, and
+/// so is what it executes.
+fn become_tracee(t: &Thread, call: &Call) -> Outcome {
     const PTRACE_TRACEME: u64 = 0;
     if call.args[0] != PTRACE_TRACEME {
         return Outcome::Call;
@@ -156,6 +157,9 @@ fn become_tracee(call: &Call) -> Outcome {
     let result = sys::on_behalf(call.nr, call.args);
     if result == 0 {
         signals::disarm();
+        if !t.silent.replace(true) {
+            request::tell(t, RequestKind::Untraced, [0; 4]);
+        }
     }
     Outcome::Result(result)
 }

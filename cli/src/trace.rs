@@ -204,7 +204,7 @@ impl Printer<'_> {
         } else {
             self.begin_line(task);
             let name = x86_64::lookup(open.nr)
-                .map_or_else(|| format!("syscall_{:#x}", open.nr), |call| call.name.to_owned());
+                .map_or_else(|| format!("syscall_{:#x}", i64::from(open.nr as i32)), |call| call.name.to_owned());
             self.line.push_str(&format!("<... {name} resumed>"));
             self.column = self.line.chars().count();
         }

@@ -86,7 +86,8 @@ impl Options {
     pub fn enter(&self, out: &mut String, call: &Call<'_>) {
         match lookup(call.nr) {
             Some(row) => out.push_str(row.name),
-            None => put!(out, "syscall_{:#x}", call.nr),
+            // As strace shows it: the kernel takes 32 bits of the number, with their sign.
+            None => put!(out, "syscall_{:#x}", i64::from(call.nr as i32)),
         }
         out.push('(');
         args::Args::new(self, out, call, None).print();

@@ -553,9 +553,13 @@ impl Supervisor<'_> {
             self.reply(index, result);
         } else if kind == RequestKind::Untraced as u32 {
             self.reply(index, 0);
-            let errno = Errno::from_raw(-(args[0] as i64) as i32);
             let path = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
-            let why = format!("what it executes next cannot be followed ({})", errno.desc());
+            let why = if args[0] == 0 {
+                "from here another program traces it".to_owned()
+            } else {
+                let errno = Errno::from_raw(-(args[0] as i64) as i32);
+                format!("what it executes next cannot be followed ({})", errno.desc())
+            };
             self.untraced(pid, &path, &why);
         } else {
             self.reply(index, -i64::from(libc::EINVAL));

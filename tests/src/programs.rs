@@ -27,6 +27,8 @@ pub struct Program {
     pub exact: bool,
     /// Calls that are not compared because their number depends on timing or addresses.
     pub noise: Vec<String>,
+    /// Whether part of it runs without crossgate, which must be said on standard error.
+    pub untraced: bool,
     needs: Vec<String>,
     excluded: Vec<(String, String)>,
 }
@@ -53,6 +55,7 @@ impl Program {
             expect: row["expect"].clone(),
             exact: row["exact"] == "yes",
             noise: words(&row["noise"], ';'),
+            untraced: row["untraced"] == "yes",
             needs: words(&row["needs"], ';'),
             excluded: words(&row["excluded"], ';')
                 .iter()

@@ -168,7 +168,9 @@ pub enum RequestKind {
     Relocate = 7,
     /// `pid` made process `args[0]`, as it sees it. No answer.
     Child = 9,
-    /// A program was left to run without the agent; `data` says why. No answer.
+    /// The task, and what it executes, runs without the agent from here: because the
+    /// supervisor could not attach (`args[0]` is its answer, `-errno`), or because it asked
+    /// to be traced by another program (0). No answer.
     Untraced = 8,
 }
 
