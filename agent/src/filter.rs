@@ -110,8 +110,7 @@ pub fn install(t: &Thread, args: [u64; 6]) -> i64 {
         if uaccess::read(t, address, bytes) != bytes.len() {
             return EFAULT;
         }
-        let program =
-            Program { len: (len + start.len()) as u64, filter: buffer.as_ptr() as u64 };
+        let program = Program { len: (len + start.len()) as u64, filter: buffer.as_ptr() as u64 };
         let mut changed = args;
         changed[program_arg] = (&raw const program) as u64;
         let result = sys::on_behalf(t.nr.get(), changed);

@@ -22,6 +22,7 @@ const REACH: u64 = 0x7fff_0000;
 /// Nothing is mapped below: the usual vm.mmap_min_addr, and page zero stays free.
 const LOWEST: u64 = 0x1_0000;
 const HIGHEST: u64 = 0x7fff_ffff_f000;
+const USABLE: core::ops::Range<u64> = LOWEST..HIGHEST;
 
 /// Where a trampoline goes.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -60,7 +61,7 @@ pub struct Near {
 
 impl Near {
     /// None yet.
-    pub const fn new() -> Self {
+    pub const fn none() -> Self {
         Self {
             pools: [Pool { start: 0, used: 0 }; POOLS],
             pool_count: 0,
@@ -132,7 +133,7 @@ impl Near {
     pub fn take_pun(&mut self, window: u64, len: u64) -> Option<u64> {
         let last = window.checked_add(255)?;
         for page in [window & !(PAGE - 1), last & !(PAGE - 1)] {
-            if page < LOWEST || page >= HIGHEST || PROCESS.may_grow_to(page) {
+            if !USABLE.contains(&page) || PROCESS.may_grow_to(page) {
                 continue;
             }
             let Some(index) = self.pun_page(page) else { continue };
@@ -156,7 +157,7 @@ impl Near {
     pub fn take_exact(&mut self, at: u64, len: u64) -> Option<u64> {
         let page = at & !(PAGE - 1);
         let fits = at - page >= POINTERS_SIZE && at + len <= page + PAGE;
-        if !fits || page < LOWEST || page >= HIGHEST || PROCESS.may_grow_to(page) {
+        if !fits || !USABLE.contains(&page) || PROCESS.may_grow_to(page) {
             return None;
         }
         let index = self.pun_page(page)?;

@@ -6,9 +6,7 @@
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use crossgate_wire::RequestKind;
-use crossgate_wire::arena::{
-    REQUEST_ANSWERED, REQUEST_FREE, REQUEST_SENT, REQUEST_TAKEN, Request,
-};
+use crossgate_wire::arena::{REQUEST_ANSWERED, REQUEST_FREE, REQUEST_SENT, REQUEST_TAKEN, Request};
 
 use crate::process::PROCESS;
 use crate::sys::{self, errno, nr};
@@ -68,7 +66,13 @@ fn take_slot() -> &'static Request {
     }
 }
 
-fn send(t: &Thread, kind: RequestKind, args: [u64; 4], data: &[u64], waits: bool) -> &'static Request {
+fn send(
+    t: &Thread,
+    kind: RequestKind,
+    args: [u64; 4],
+    data: &[u64],
+    waits: bool,
+) -> &'static Request {
     let slot = take_slot();
     slot.kind.store(kind as u32, Ordering::Relaxed);
     slot.pid.store(t.outer_pid.get(), Ordering::Relaxed);

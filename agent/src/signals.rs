@@ -102,9 +102,8 @@ pub struct Actions {
 }
 
 const TABLES: usize = 64;
-static POOL: [Actions; TABLES] = [const {
-    Actions { users: AtomicU32::new(0), table: Lock::new([None; SIGNALS]) }
-}; TABLES];
+static POOL: [Actions; TABLES] =
+    [const { Actions { users: AtomicU32::new(0), table: Lock::new([None; SIGNALS]) } }; TABLES];
 
 /// The table of the first task of a program.
 pub fn first_actions() -> &'static Actions {
@@ -159,7 +158,10 @@ fn wrap_default(signal: i32) -> bool {
 pub fn kernel_action(signal: i32, action: &Action) -> Action {
     let wrapper = Action {
         handler: entry::on_signal(),
-        flags: (action.flags & !(SA_NODEFER | SA_RESETHAND)) | SA_SIGINFO | SA_RESTORER | SA_ONSTACK,
+        flags: (action.flags & !(SA_NODEFER | SA_RESETHAND))
+            | SA_SIGINFO
+            | SA_RESTORER
+            | SA_ONSTACK,
         restorer: entry::restorer(),
         mask: ALL,
     };

@@ -15,8 +15,8 @@
 use core::cmp::Ordering;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-use crossgate_wire::arena::{Mode, SiteEntry, SiteKind, SiteReason};
 use crossgate_wire::RequestKind;
+use crossgate_wire::arena::{Mode, SiteEntry, SiteKind, SiteReason};
 
 use crate::arch::x86_64::encode::{self, JUMP_LEN, SYSCALL, SYSCALL_LEN, TRAMPOLINE};
 use crate::arch::x86_64::frame::Context;
@@ -99,7 +99,7 @@ static TABLE: Lock<Sites> = Lock::new(Sites {
     sites: [Site::UNUSED; SITES],
     count: 0,
     index: [0; INDEX],
-    near: Near::new(),
+    near: Near::none(),
     window: Window::closed(),
     never: [(0, 0); NEVER],
     never_count: 0,
@@ -646,20 +646,18 @@ pub fn settle(c: &mut Context) {
     if !table.near.contains(ip) {
         return;
     }
-    let found = table.known().iter().copied().find(|s| {
-        s.trampoline != 0 && ip >= s.trampoline && ip < s.trampoline + TRAMPOLINE as u64
-    });
+    let found =
+        table.known().iter().copied().find(|s| {
+            s.trampoline != 0 && ip >= s.trampoline && ip < s.trampoline + TRAMPOLINE as u64
+        });
     drop(table);
     if let Some(site) = found {
         // The moved instructions are copies, so an address among them has its counterpart at
         // the site; behind them only the call is left.
         let offset = ip - site.trampoline;
         let moved = u64::from(site.before) - SYSCALL_LEN as u64;
-        c.rip = if offset < moved {
-            site.patch() + offset
-        } else {
-            restart_address(site.after, rax)
-        };
+        c.rip =
+            if offset < moved { site.patch() + offset } else { restart_address(site.after, rax) };
     }
 }
 
@@ -671,7 +669,9 @@ pub fn resume_address(address: u64) -> u64 {
     }
     let table = TABLE.lock();
     let inside = |s: &&Site| {
-        s.kind == Some(SiteKind::Relocated) && address > s.patch() && address < s.after - SYSCALL_LEN as u64
+        s.kind == Some(SiteKind::Relocated)
+            && address > s.patch()
+            && address < s.after - SYSCALL_LEN as u64
     };
     let found = table.known().iter().find(inside);
     found.map_or(address, |s| s.trampoline + (address - s.patch()))

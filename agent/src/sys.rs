@@ -55,13 +55,7 @@ const FUTEX_WAKE: u64 = 1;
 /// Sleeps while `*word == value`, at most `milliseconds`. Spurious returns happen.
 pub fn futex_wait(word: &core::sync::atomic::AtomicU32, value: u32, milliseconds: u64) {
     let timeout = [milliseconds / 1000, milliseconds % 1000 * 1_000_000];
-    call4(
-        nr::FUTEX,
-        word.as_ptr() as u64,
-        FUTEX_WAIT,
-        u64::from(value),
-        timeout.as_ptr() as u64,
-    );
+    call4(nr::FUTEX, word.as_ptr() as u64, FUTEX_WAIT, u64::from(value), timeout.as_ptr() as u64);
 }
 
 /// Wakes everyone who waits for `word`.

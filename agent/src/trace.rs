@@ -345,8 +345,7 @@ fn copy_strings(t: &Thread, w: &mut Writer, arg: u8, address: u64) {
             break;
         }
         let most = limit.min(space.len() - used - 4);
-        let (len, more, bad) =
-            read_string(t, pointer, &mut space[used + 4..used + 4 + most]);
+        let (len, more, bad) = read_string(t, pointer, &mut space[used + 4..used + 4 + most]);
         let word = len as u32 | if more { MORE } else { 0 };
         space[used..used + 4].copy_from_slice(&word.to_ne_bytes());
         used += 4 + len;

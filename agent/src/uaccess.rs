@@ -35,14 +35,7 @@ pub fn read(t: &Thread, address: u64, into: &mut [u8]) -> usize {
     }
     let got = sys::call(
         nr::PROCESS_VM_READV,
-        [
-            t.pid.get() as u64,
-            (&raw const local) as u64,
-            1,
-            remote.as_ptr() as u64,
-            count as u64,
-            0,
-        ],
+        [t.pid.get() as u64, (&raw const local) as u64, 1, remote.as_ptr() as u64, count as u64, 0],
     );
     usize::try_from(got).unwrap_or(0)
 }
@@ -51,9 +44,8 @@ pub fn read(t: &Thread, address: u64, into: &mut [u8]) -> usize {
 pub fn get<T: Plain>(t: &Thread, address: u64) -> Result<T, i64> {
     let mut value = T::ZERO;
     // SAFETY: `Plain` types are made of integers only, any bytes are a value of theirs.
-    let bytes = unsafe {
-        core::slice::from_raw_parts_mut((&raw mut value).cast::<u8>(), size_of::<T>())
-    };
+    let bytes =
+        unsafe { core::slice::from_raw_parts_mut((&raw mut value).cast::<u8>(), size_of::<T>()) };
     if read(t, address, bytes) == bytes.len() { Ok(value) } else { Err(errno::EFAULT) }
 }
 

@@ -311,14 +311,10 @@ fn signal_stack(t: &Thread, [new, old, ..]: [u64; 6], sp: u64) -> i64 {
     0
 }
 
-const FRAME_STACK: u64 =
-    (core::mem::offset_of!(SignalFrame, uc.stack)) as u64;
-const FRAME_MASK: u64 =
-    (core::mem::offset_of!(SignalFrame, uc.mask)) as u64;
-const FRAME_RIP: u64 =
-    (core::mem::offset_of!(SignalFrame, uc.context.rip)) as u64;
-const FRAME_RAX: u64 =
-    (core::mem::offset_of!(SignalFrame, uc.context.rax)) as u64;
+const FRAME_STACK: u64 = (core::mem::offset_of!(SignalFrame, uc.stack)) as u64;
+const FRAME_MASK: u64 = (core::mem::offset_of!(SignalFrame, uc.mask)) as u64;
+const FRAME_RIP: u64 = (core::mem::offset_of!(SignalFrame, uc.context.rip)) as u64;
+const FRAME_RAX: u64 = (core::mem::offset_of!(SignalFrame, uc.context.rax)) as u64;
 
 /// `rt_sigreturn` at stack pointer `rsp`: takes the program's signal stack and SIGSYS bit
 /// out of its frame, puts ours in, and lets the kernel do the rest. Every signal is blocked

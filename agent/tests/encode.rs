@@ -34,9 +34,8 @@ fn two_addresses() -> impl Strategy<Value = (u64, u64)> {
         reach - 64..reach + 64,
         any::<i64>(),
     ];
-    (address(), distance).prop_map(|(at, distance)| {
-        (at, at.saturating_add_signed(distance).min(USER_END))
-    })
+    (address(), distance)
+        .prop_map(|(at, distance)| (at, at.saturating_add_signed(distance).min(USER_END)))
 }
 
 /// Whole instructions, as they stand before calls.

@@ -3,7 +3,7 @@
 //! Owns: the command line, one file per command. Never does: tracing itself; it fills in
 //! `crossgate_launch::Options`, and what comes back goes through `crossgate_decode`.
 
-#![no_main]
+#![cfg_attr(not(test), no_main)]
 
 mod filter;
 mod run;
@@ -76,7 +76,8 @@ fn say(text: &str) {
 /// The C entry point, in place of Rust's own: the runtime's preparations (a handler for
 /// stack overflows, ignoring SIGPIPE) cost a tenth of a millisecond at each start, and the
 /// program that is started must inherit what we did.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
+#[cfg_attr(test, allow(dead_code))]
 extern "C" fn main(_: c_int, _: *const *const c_char) -> c_int {
     crossgate_launch::spawn::keep_standard_descriptors();
     let code = execute();

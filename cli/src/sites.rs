@@ -7,9 +7,7 @@ use clap::Args;
 use comfy_table::Table;
 use comfy_table::presets::NOTHING;
 use crossgate_launch::wire::Record;
-use crossgate_launch::{
-    Ending, Error, Observer, Program, SiteKind, SiteReason, SiteReport, Task,
-};
+use crossgate_launch::{Ending, Error, Observer, Program, SiteKind, SiteReason, SiteReport, Task};
 use crossgate_syscalls::x86_64;
 
 use crate::{Target, run, say};

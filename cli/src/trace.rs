@@ -47,10 +47,9 @@ impl Trace {
         let program = Program::find(&self.target.program)?;
         let out: Box<dyn Write> = match &self.output {
             Some(path) => Box::new(File::create(path).map_err(|e| {
-                let why = e.raw_os_error().map_or_else(
-                    || e.to_string(),
-                    |n| io::Error::from_raw_os_error(n).to_string(),
-                );
+                let why = e
+                    .raw_os_error()
+                    .map_or_else(|| e.to_string(), |n| io::Error::from_raw_os_error(n).to_string());
                 let why = why.split(" (os error").next().unwrap_or_default().to_owned();
                 Error::own(format!(
                     "{}: cannot write the trace there: {why}; choose another -o FILE",
@@ -203,8 +202,10 @@ impl Printer<'_> {
             self.open = None;
         } else {
             self.begin_line(task);
-            let name = x86_64::lookup(open.nr)
-                .map_or_else(|| format!("syscall_{:#x}", i64::from(open.nr as i32)), |call| call.name.to_owned());
+            let name = x86_64::lookup(open.nr).map_or_else(
+                || format!("syscall_{:#x}", i64::from(open.nr as i32)),
+                |call| call.name.to_owned(),
+            );
             self.line.push_str(&format!("<... {name} resumed>"));
             self.column = self.line.chars().count();
         }
@@ -316,11 +317,13 @@ impl Observer for Printer<'_> {
     }
 
     fn task_gone(&mut self, task: Task) {
-        if let Some(status) = self.tasks.get(&task).and_then(|t| t.exit) {
-            if !self.group_exit.contains_key(&task.pid) && task.pid != task.tid {
-                self.ended(task, Ending::Exited(status));
-                self.tasks.remove(&task);
-            }
+        // The last thread's end is that of the process, and is shown then.
+        let last = self.group_exit.contains_key(&task.pid) || task.pid == task.tid;
+        if let Some(status) = self.tasks.get(&task).and_then(|t| t.exit)
+            && !last
+        {
+            self.ended(task, Ending::Exited(status));
+            self.tasks.remove(&task);
         }
     }
 

@@ -76,10 +76,8 @@ impl Drain {
         if state == ring::FREE {
             return None;
         }
-        let task = Task {
-            pid: ring.pid.load(Ordering::Relaxed),
-            tid: ring.tid.load(Ordering::Relaxed),
-        };
+        let task =
+            Task { pid: ring.pid.load(Ordering::Relaxed), tid: ring.tid.load(Ordering::Relaxed) };
         let size = self.geometry.ring_size as usize;
         let head = ring.head.load(Ordering::Acquire);
         let mut tail = ring.tail.load(Ordering::Relaxed);

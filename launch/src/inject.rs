@@ -196,9 +196,8 @@ impl<'a> Injector<'a> {
 
     /// Sends the arena's descriptor through the process's own socket.
     fn send_arena(&self, pid: Pid, socket: i32) -> Result<()> {
-        let failed = |what: &str| {
-            Refusal::Untouched(format!("cannot {what}: {}", Errno::last().desc()))
-        };
+        let failed =
+            |what: &str| Refusal::Untouched(format!("cannot {what}: {}", Errno::last().desc()));
         // SAFETY: plain system calls; the results are descriptors of ours.
         let socket = unsafe {
             let pidfd = libc::syscall(libc::SYS_pidfd_open, pid.as_raw(), 0);
@@ -256,9 +255,7 @@ impl RaisedLimit {
         let more = before.rlim_cur.saturating_add(ENOUGH);
         let both = libc::rlimit { rlim_cur: more, rlim_max: more.max(before.rlim_max) };
         let soft = libc::rlimit { rlim_cur: before.rlim_max, ..before };
-        if Self::set(pid, &both)
-            || before.rlim_max > before.rlim_cur && Self::set(pid, &soft)
-        {
+        if Self::set(pid, &both) || before.rlim_max > before.rlim_cur && Self::set(pid, &soft) {
             return Ok(Self { pid, before });
         }
         Err(Refusal::Untouched("its descriptor limit leaves no room for three more".into()))
@@ -295,7 +292,9 @@ impl Stopped {
         let regs = ptrace::getregs(pid)?;
         let mut mask = 0u64;
         // SAFETY: writes eight bytes to `mask`.
-        Errno::result(unsafe { libc::ptrace(PTRACE_GETSIGMASK as _, pid.as_raw(), 8, &raw mut mask) })?;
+        Errno::result(unsafe {
+            libc::ptrace(PTRACE_GETSIGMASK as _, pid.as_raw(), 8, &raw mut mask)
+        })?;
         let stopped = Self { pid, regs, mask, later: Vec::new() };
         // Nothing but our own breakpoints may come in between.
         stopped.set_mask(!(1 << (libc::SIGTRAP - 1)))?;

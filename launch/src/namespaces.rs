@@ -10,7 +10,8 @@ use crate::supervise::Task;
 /// Finds the task that sees itself as `seen` and whose maker is process `maker` (as we see
 /// it). Looks at the maker's threads and at every process.
 pub fn find(maker: i32, seen: Task, proof_at: u64, proof: u64) -> Option<Task> {
-    let is_it = |pid: i32, tid: i32| inner_id(pid, tid) == Some(seen.tid) && holds(tid, proof_at, proof);
+    let is_it =
+        |pid: i32, tid: i32| inner_id(pid, tid) == Some(seen.tid) && holds(tid, proof_at, proof);
     if seen.pid != seen.tid {
         let tid = ids(&format!("/proc/{maker}/task")).find(|&tid| is_it(maker, tid))?;
         return Some(Task { pid: maker, tid });

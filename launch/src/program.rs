@@ -125,7 +125,9 @@ fn check_format(path: &Path) -> Result<()> {
                     (1, 3) => "a 32-bit x86 program".to_owned(),
                     (_, 183) => "an AArch64 program".to_owned(),
                     (_, EM_X86_64) => "an x32 program".to_owned(),
-                    (_, machine) => format!("a program for another machine (ELF machine {machine})"),
+                    (_, machine) => {
+                        format!("a program for another machine (ELF machine {machine})")
+                    }
                 };
                 return Err(Error::cannot_run(format!(
                     "{shown}: {what}; crossgate runs 64-bit x86 programs only"

@@ -114,7 +114,8 @@ impl Scanner {
         self.files.entry(map.identity.clone()).or_insert_with(|| {
             // By the kernel's own link: the path may be in another namespace, or replaced.
             let link = format!("/proc/{pid}/map_files/{:x}-{:x}", map.start, map.end);
-            let bytes = fs::read(link).or_else(|_| fs::read(format!("/proc/{pid}/root{}", map.path)));
+            let bytes =
+                fs::read(link).or_else(|_| fs::read(format!("/proc/{pid}/root{}", map.path)));
             bytes.ok().and_then(|b| code_map(&b)).unwrap_or_default()
         })
     }

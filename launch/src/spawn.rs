@@ -43,8 +43,7 @@ pub fn start(program: &Program) -> Result<Pid> {
     let (path, args) = program.c_strings()?;
     let mut pointers: Vec<_> = args.iter().map(|a| a.as_ptr()).collect();
     pointers.push(std::ptr::null());
-    let start =
-        Start { path: path.as_ptr(), args: pointers.as_ptr(), error: AtomicI32::new(0) };
+    let start = Start { path: path.as_ptr(), args: pointers.as_ptr(), error: AtomicI32::new(0) };
     let mut stack = vec![0u128; STACK / size_of::<u128>()];
     // As vfork, on a stack of its own: the new process shares our memory until it executes
     // the program, while this one waits. Nothing is copied.

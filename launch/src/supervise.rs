@@ -13,11 +13,11 @@ use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
-use crossgate_wire::arena::{
-    CALLS, Geometry, HookKind, Mode, REQUEST_ANSWERED, REQUEST_FREE, REQUEST_SENT, Request, RequestKind,
-    SCRATCH_SIZE, SiteEntry, SiteKind,
-};
 use crossgate_wire::Record;
+use crossgate_wire::arena::{
+    CALLS, Geometry, HookKind, Mode, REQUEST_ANSWERED, REQUEST_FREE, REQUEST_SENT, Request,
+    RequestKind, SCRATCH_SIZE, SiteEntry, SiteKind,
+};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::ptrace;
@@ -410,8 +410,8 @@ impl Supervisor<'_> {
     /// Waits, without blocking, for our child and for the tasks we are attached to.
     fn reap(&mut self) {
         loop {
-            // SAFETY: a query; see waitpid(2) for __WALL.
             let mut status = 0;
+            // SAFETY: writes to `status`; see waitpid(2) for __WALL.
             let pid = unsafe { libc::waitpid(-1, &raw mut status, libc::__WALL | libc::WNOHANG) };
             if pid <= 0 {
                 return;

@@ -162,7 +162,7 @@ impl<'a> Record<'a> {
     pub fn parse(bytes: &'a [u8]) -> Option<(Self, usize)> {
         let len = u32::from_ne_bytes(bytes.get(..4)?.try_into().ok()?) as usize;
         let kind = Kind::from_u8(*bytes.get(4)?)?;
-        if len % 8 != 0 || len < 8 {
+        if !len.is_multiple_of(8) || len < 8 {
             return None;
         }
         if kind == Kind::Pad {

@@ -69,7 +69,11 @@ pub fn check_movable(body: &[u8], start: u64, offset: usize, most: usize) -> Opt
     let boundaries: Vec<u64> = decode(body, start).map(|i| i.ip()).collect();
     let first = site - len as u64;
     assert!(boundaries.contains(&first));
-    assert!(offset == body.len() || boundaries.contains(&site) || decode(&body[offset..], site).next().is_none());
+    assert!(
+        offset == body.len()
+            || boundaries.contains(&site)
+            || decode(&body[offset..], site).next().is_none()
+    );
     // One instruction, or no more than it takes.
     let parts = decode(block, first).count();
     if most == 0 {

@@ -189,7 +189,5 @@ pub unsafe fn extended_state_size(fpstate: u64) -> usize {
     }
     let words = fpstate as *const u32;
     // SAFETY: the state is at least the 512 legacy bytes; `sw_reserved` is their last 48.
-    unsafe {
-        if *words.add(464 / 4) == MAGIC { *words.add(468 / 4) as usize } else { LEGACY }
-    }
+    unsafe { if *words.add(464 / 4) == MAGIC { *words.add(468 / 4) as usize } else { LEGACY } }
 }
