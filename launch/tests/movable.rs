@@ -12,9 +12,8 @@ use crossgate_agent::arch::x86_64::encode::{
     RETURN_LEN, SYSCALL, TRAMPOLINE, any_number_load, number_load,
 };
 use crossgate_launch::scan::{code_map, movable};
-use iced_x86::{Code, Register};
 use object::{Object, ObjectSection, ObjectSegment};
-use oracle::{MOST, check_block, check_movable, decode, jumps};
+use oracle::{MOST, check_block, check_movable, decode, jump};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -85,16 +84,25 @@ fn code(file: &[u8]) -> Vec<(u64, &[u8])> {
         .collect()
 }
 
-/// Every branch of the file, in whichever function it is.
-fn all_jumps(file: &[u8]) -> Vec<u64> {
+/// What the file's sections of code hold from their first byte to their last, whichever
+/// function it is in: where instructions begin, and where jumps lead.
+struct Sweep {
+    starts: Vec<u64>,
+    jumps: Vec<u64>,
+}
+
+fn sweep(file: &[u8]) -> Sweep {
     let elf = object::File::parse(file).unwrap();
-    let mut targets: Vec<u64> = elf
-        .sections()
-        .filter(|s| s.kind() == object::SectionKind::Text)
-        .flat_map(|s| jumps(s.data().unwrap(), s.address()).collect::<Vec<_>>())
-        .collect();
-    targets.sort_unstable();
-    targets
+    let (mut starts, mut jumps) = (Vec::new(), Vec::new());
+    for section in elf.sections().filter(|s| s.kind() == object::SectionKind::Text) {
+        for instruction in decode(section.data().unwrap(), section.address()) {
+            starts.push(instruction.ip());
+            jumps.extend(jump(&instruction));
+        }
+    }
+    starts.sort_unstable();
+    jumps.sort_unstable();
+    Sweep { starts, jumps }
 }
 
 /// Checks what is found in the file; gives how many sites there are and how many have
@@ -102,7 +110,8 @@ fn all_jumps(file: &[u8]) -> Vec<u64> {
 fn check_file(path: &Path) -> (usize, usize) {
     let file = fs::read(path).unwrap();
     let code = code(&file);
-    let jumps = all_jumps(&file);
+    let sweep = sweep(&file);
+    let starts = |address: u64| sweep.starts.binary_search(&address).is_ok();
     let found = code_map(&file).unwrap();
     let mut with_block = 0;
     for &(site, len) in found.sites() {
@@ -110,23 +119,22 @@ fn check_file(path: &Path) -> (usize, usize) {
             code.iter().find(|(a, b)| site >= *a && site < a + b.len() as u64).unwrap();
         let at = (site - address) as usize;
         assert!(bytes[at..].starts_with(&SYSCALL), "{site:#x}");
+        assert!(starts(site), "{site:#x} is no instruction");
         let before = &bytes[at - at.min(MOST)..at];
-        // What fast mode takes for the load of a number is one.
+        // What fast mode takes for the load of a number is one; where there is one, it is
+        // what moves.
         if let Some(load) = any_number_load(before).and_then(|nr| number_load(before, nr)) {
-            let block = &before[before.len() - load.len..];
-            let mov = decode(block, 0).next().unwrap();
-            assert!([Code::Mov_r32_imm32, Code::Mov_rm64_imm32].contains(&mov.code()));
-            assert!([Register::EAX, Register::RAX].contains(&mov.op0_register()));
-            if len > 0 {
-                assert_eq!(len, load.len, "{site:#x}: the load is not the last instruction");
-            }
+            assert!(starts(site - load.len as u64), "{site:#x}: no load");
+        } else if len > 0 {
+            assert!(starts(site - len as u64), "{site:#x}: the block begins in an instruction");
         }
         if len > 0 {
             with_block += 1;
-            check_block(&bytes[at - len..at], site - len as u64);
             let first = site - len as u64;
-            let inside = jumps.partition_point(|&t| t <= first);
-            assert!(jumps.get(inside).is_none_or(|&t| t >= site), "a jump leads before {site:#x}");
+            check_block(&bytes[at - len..at], first);
+            let inside = sweep.jumps.partition_point(|&t| t <= first);
+            let inside = sweep.jumps.get(inside).filter(|&&t| t < site);
+            assert_eq!(inside, None, "a jump leads into the block before {site:#x}");
         }
     }
     (found.sites().len(), with_block)

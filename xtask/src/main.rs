@@ -23,6 +23,9 @@ enum Task {
     Build,
     /// Run the test suites.
     Test {
+        /// Also what takes long
+        #[arg(long)]
+        full: bool,
         /// Arguments for `cargo test`, after `--`
         #[arg(last = true)]
         arguments: Vec<String>,
@@ -43,7 +46,7 @@ enum Bench {
 fn main() -> ExitCode {
     let done = match Cli::parse().task {
         Task::Build => build().map(|_| ()),
-        Task::Test { arguments } => test(&arguments),
+        Task::Test { full, arguments } => test(full, &arguments),
         Task::Bench { bench: Bench::Hook(options) } => bench_hook(options),
     };
     match done {
@@ -81,12 +84,17 @@ fn executable(message: &str) -> Option<PathBuf> {
     Some(rest.split_once('"')?.0.into())
 }
 
-fn test(arguments: &[String]) -> Result<(), String> {
+fn test(full: bool, arguments: &[String]) -> Result<(), String> {
     // The tests run the program, which a test build of the workspace does not make.
     build()?;
-    let mut words = vec!["test", "--workspace", "--release"];
+    let mut words = vec!["test", "--workspace", "--release", "--locked"];
     words.extend(arguments.iter().map(String::as_str));
-    cargo(&words)
+    let mut command = cargo_command(&words);
+    if full {
+        // What is tested with random input gets a hundred times as much of it.
+        command.env("PROPTEST_CASES", "25600");
+    }
+    run(&mut command, &words)
 }
 
 fn bench_hook(mut options: hook::Options) -> Result<(), String> {
@@ -104,8 +112,11 @@ fn cargo_command(arguments: &[&str]) -> Command {
 }
 
 fn cargo(arguments: &[&str]) -> Result<(), String> {
-    let status =
-        cargo_command(arguments).status().map_err(|error| format!("cannot run cargo: {error}"))?;
+    run(&mut cargo_command(arguments), arguments)
+}
+
+fn run(command: &mut Command, arguments: &[&str]) -> Result<(), String> {
+    let status = command.status().map_err(|error| format!("cannot run cargo: {error}"))?;
     if status.success() { Ok(()) } else { Err(format!("cargo {}: {status}", arguments.join(" "))) }
 }
 

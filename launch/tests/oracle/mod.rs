@@ -34,9 +34,9 @@ pub fn target(instruction: &Instruction) -> Option<u64> {
         .then(|| instruction.near_branch_target())
 }
 
-/// Where the jumps in `code` lead. Calls lead to the start of a function, not into one.
-pub fn jumps(code: &[u8], ip: u64) -> impl Iterator<Item = u64> {
-    decode(code, ip).filter(|i| i.flow_control() != FlowControl::Call).filter_map(|i| target(&i))
+/// Where a jump leads. Calls lead to the start of a function, not into one.
+pub fn jump(instruction: &Instruction) -> Option<u64> {
+    if instruction.flow_control() == FlowControl::Call { None } else { target(instruction) }
 }
 
 /// The block is five bytes or more of whole instructions, none of which knows or changes
@@ -82,7 +82,7 @@ pub fn check_movable(body: &[u8], start: u64, offset: usize, most: usize) -> Opt
         let head = decode(block, first).next().map_or(0, |i| i.len());
         assert!(len - head < JUMP, "more is moved than it takes: {block:x?}");
     }
-    let into = jumps(body, start).find(|t| *t > first && *t < site);
+    let into = decode(body, start).filter_map(|i| jump(&i)).find(|t| *t > first && *t < site);
     assert_eq!(into, None, "a jump leads into {block:x?}");
     Some(len)
 }
