@@ -10,7 +10,7 @@
 : "${target:?}" "${log_dir:?}"
 
 # The oldest Rust that builds the workspace; Cargo.toml's `rust-version` says the same.
-rust_minimum=1.88
+rust_minimum=1.91
 rust_target=x86_64-unknown-none
 rustup_script=https://sh.rustup.rs
 

@@ -21,7 +21,7 @@ const PATIENCE: u32 = 10;
 
 /// Whether the supervisor is gone.
 pub fn supervisor_gone() -> bool {
-    GONE.load(Ordering::Relaxed) || PROCESS.control().detached.load(Ordering::Relaxed) != 0
+    GONE.load(Ordering::Relaxed)
 }
 
 /// Waits for `word` to leave `value`, and notices a dead supervisor. False when it is dead.

@@ -65,6 +65,7 @@ const ARCH_I386: u32 = 0x4000_0003;
 
 const SA_SIGINFO: u64 = 4;
 const SA_RESTORER: u64 = 0x0400_0000;
+const SA_RESTART: u64 = 0x1000_0000;
 const SA_ONSTACK: u64 = 0x0800_0000;
 const SA_NODEFER: u64 = 0x4000_0000;
 const SA_RESETHAND: u64 = 0x8000_0000;
@@ -189,7 +190,8 @@ pub fn set_kernel_action(signal: i32, new: Option<&Action>, old: Option<&mut Act
 pub fn take_sigsys() {
     let ours = Action {
         handler: entry::on_sigsys(),
-        flags: SA_SIGINFO | SA_RESTORER | SA_ONSTACK,
+        // Where the program has it blocked or ignored, no call may notice that it came.
+        flags: SA_SIGINFO | SA_RESTORER | SA_ONSTACK | SA_RESTART,
         restorer: entry::restorer(),
         mask: ALL,
     };
@@ -434,13 +436,13 @@ fn deliver(t: &'static Thread, frame: &mut SignalFrame) {
     if from_filter {
         frame.info.words[0] = frame.uc.context.rip;
     }
-    trace::signal(t, &frame.info);
-
     let mut action = action_of(t, signal);
     if from_filter && (t.sigsys_blocked.get() || action.handler == SIG_IGN) {
         // A forced signal that is blocked or ignored ends the process (force_sig_info_to_task).
         action = Action::DEFAULT;
     }
+    let fatal = action.handler == SIG_DFL && ends_by_default(signal);
+    trace::signal(t, &frame.info, fatal);
     match action.handler {
         SIG_IGN => {}
         SIG_DFL => default_action(t, frame),
@@ -589,9 +591,9 @@ pub fn arm(mode: Mode) -> i64 {
     )
 }
 
-/// Ends what [`arm`] began, for the current task.
-pub fn disarm() {
-    sys::call(nr::PRCTL, [PR_SET_SYSCALL_USER_DISPATCH, 0, 0, 0, 0, 0]);
+/// Ends what [`arm`] began, for the current task. Fails where the kernel has no dispatch.
+pub fn disarm() -> i64 {
+    sys::call(nr::PRCTL, [PR_SET_SYSCALL_USER_DISPATCH, 0, 0, 0, 0, 0])
 }
 
 /// `si_code` and `si_errno` of the SIGSYS by which a task makes the others arm themselves.

@@ -86,6 +86,10 @@ pub unsafe extern "C" fn start(stack: *const u64) -> *const Regs {
     let outer = PARAMS.outer_pid.load(Ordering::Relaxed) as i32;
     t.outer_pid.set(outer);
     t.outer_tid.set(outer);
+    let supported = signals::disarm();
+    if supported < 0 {
+        fail(nr::PRCTL, supported);
+    }
     reserve_arena();
     receive_arena();
     let brk = sys::call2(nr::BRK, 0, 0) as u64;

@@ -163,9 +163,9 @@ pub unsafe extern "C" fn child_start(t: *const Thread) -> *const Regs {
 
 /// Tells the supervisor of a new task, and learns what ids it has there.
 fn introduce(t: &Thread, birth: &Birth) {
-    // SAFETY: every x86-64 processor has the time stamp counter.
-    let time = unsafe { core::arch::x86_64::_rdtsc() };
-    t.nonce.set(time ^ u64::from(t.tid.get() as u32) << 48);
+    let mut random = 0u64;
+    sys::call4(nr::GETRANDOM, (&raw mut random) as u64, 8, 0, 0);
+    t.nonce.set(random ^ u64::from(t.tid.get() as u32) << 48);
     let maker = (birth.outer_pid as u64) << 32 | u64::from(birth.parent as u32);
     let proof = [t.nonce.as_ptr() as u64, t.nonce.get()];
     let answer = request::ask(t, RequestKind::Task, [maker, proof[0], proof[1], 0], &[]);

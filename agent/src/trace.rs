@@ -7,16 +7,17 @@
 //! `launch/src/drain.rs`.
 
 use core::arch::x86_64::_rdtsc;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use crossgate_hook::{Action, Call, Hook};
 use crossgate_syscalls::{Capture, Len, What, When, plan};
 use crossgate_wire::record::write_pad;
-use crossgate_wire::{BlobKind, Kind, RingHeader, Writer, ring};
+use crossgate_wire::{BlobKind, Kind, RequestKind, RingHeader, Writer, ring};
 
 use crate::arch::x86_64::frame::SignalInfo;
 use crate::process::PROCESS;
 use crate::request;
+use crate::sys::errno;
 use crate::thread::Thread;
 use crate::uaccess;
 
@@ -74,10 +75,13 @@ impl Hook<Thread> for Trace {
     }
 }
 
-/// A signal is delivered.
-pub fn signal(t: &Thread, info: &SignalInfo) {
+/// A signal is delivered, and ends the process if `fatal`.
+pub fn signal(t: &Thread, info: &SignalInfo, fatal: bool) {
     if PROCESS.traces() && !t.silent.get() {
-        record(t, Kind::Signal, EXIT_BYTES + 128, |w| w.bytes(info.bytes()));
+        record(t, Kind::Signal, EXIT_BYTES + 136, |w| {
+            w.bytes(info.bytes());
+            w.word(u64::from(fatal));
+        });
     }
 }
 
@@ -148,8 +152,12 @@ fn ring_of(t: &Thread) -> Option<&'static RingHeader> {
                 .is_ok()
             {
                 if !PROCESS.map_ring(index) {
+                    // Its address space is full: it cannot be shown, which is said.
                     ring.state.store(ring::FREE, Ordering::Release);
-                    break;
+                    t.silent.set(true);
+                    let why = errno::ENOMEM as u64;
+                    request::tell(t, RequestKind::Untraced, [why, 0, 0, 0]);
+                    return None;
                 }
                 PROCESS.control().rings_used.fetch_max(index + 1, Ordering::Release);
                 ring.pid.store(t.outer_pid.get(), Ordering::Relaxed);
@@ -175,9 +183,6 @@ fn ring_of(t: &Thread) -> Option<&'static RingHeader> {
 
 /// Writes one record of at most `room` bytes.
 fn record(t: &Thread, kind: Kind, room: usize, fill: impl FnOnce(&mut Writer)) {
-    if PROCESS.control().detached.load(Ordering::Relaxed) != 0 {
-        return;
-    }
     let Some(ring) = ring_of(t) else { return };
     let size = PROCESS.control().geometry.ring_size as usize;
     let room = room.next_multiple_of(8).min(size / 4);
@@ -187,7 +192,7 @@ fn record(t: &Thread, kind: Kind, room: usize, fill: impl FnOnce(&mut Writer)) {
     if !wait_for_room(t, ring, head + (skip + room) as u64, size as u64) {
         return;
     }
-    let data = PROCESS.arena().ring_data(t.ring_index.get());
+    let data = PROCESS.arena().ring_data(PROCESS.control().geometry, t.ring_index.get());
     if skip > 0 {
         // SAFETY: `skip` bytes from `offset` on are the end of this ring's data, and free.
         write_pad(unsafe { core::slice::from_raw_parts_mut(data.add(offset), skip) }, skip);
@@ -197,9 +202,7 @@ fn record(t: &Thread, kind: Kind, room: usize, fill: impl FnOnce(&mut Writer)) {
     // SAFETY: `room` bytes from `offset` on lie in this ring's data and are free: the
     // consumer has read them, and this task is the only producer.
     let space = unsafe { core::slice::from_raw_parts_mut(data.add(offset), room) };
-    // SAFETY: every x86-64 processor has the time stamp counter; a program that has
-    // forbidden it (PR_SET_TSC) is not traced.
-    let mut writer = Writer::new(space, kind, unsafe { _rdtsc() });
+    let mut writer = Writer::new(space, kind, time());
     fill(&mut writer);
     let len = writer.finish() as u64;
     ring.head.store(head + len, Ordering::Release);
@@ -207,6 +210,23 @@ fn record(t: &Thread, kind: Kind, room: usize, fill: impl FnOnce(&mut Writer)) {
     if (head ^ (head + len)) & (size as u64 / 2) != 0 {
         request::ring_doorbell();
     }
+}
+
+/// The last time that could be read, when the program has forbidden to read it.
+static LAST_TIME: AtomicU64 = AtomicU64::new(0);
+
+/// The time stamp counter; where that is forbidden, one more than the last time.
+fn time() -> u64 {
+    if LAST_TIME.load(Ordering::Relaxed) != 0 {
+        return LAST_TIME.fetch_add(1, Ordering::Relaxed);
+    }
+    // SAFETY: every x86-64 processor has it, and the program has not forbidden it.
+    unsafe { _rdtsc() }
+}
+
+/// The program forbids reading the time stamp counter (PR_SET_TSC): the agent must not.
+pub fn forbid_time() {
+    LAST_TIME.store(time(), Ordering::Relaxed);
 }
 
 /// Waits until the ring is free up to position `end`.

@@ -20,7 +20,7 @@ use crate::process::PROCESS;
 use crate::signals::{self, Action, UNBLOCKABLE, bit, number::*};
 use crate::sys::{self, errno::*, nr};
 use crate::thread::{SS_DISABLE, Thread};
-use crate::{bare, dispatch, filter, image, request, sites, task, uaccess};
+use crate::{bare, dispatch, filter, image, request, sites, task, trace, uaccess};
 
 /// What becomes of a call.
 pub enum Outcome {
@@ -41,6 +41,8 @@ const QUIET: Behaviour = Behaviour::SIGNAL_ACTION
 const PR_SET_SECCOMP: u64 = 22;
 const PR_SET_SYSCALL_USER_DISPATCH: u64 = 59;
 const PR_SET_MDWE: u64 = 65;
+const PR_SET_TSC: u64 = 26;
+const PR_TSC_SIGSEGV: u64 = 2;
 /// ARCH_SHSTK_ENABLE (arch/x86/include/uapi/asm/prctl.h).
 const ARCH_SHSTK_ENABLE: u64 = 0x5001;
 
@@ -140,6 +142,7 @@ pub fn adjust(t: &'static Thread, behaviour: Behaviour, call: &mut Call) -> Outc
             // There is one dispatcher per task, and it is taken; as on a kernel without it.
             PR_SET_SYSCALL_USER_DISPATCH => return Outcome::Result(EINVAL),
             PR_SET_MDWE => PROCESS.end_patches(),
+            PR_SET_TSC if call.args[1] == PR_TSC_SIGSEGV => trace::forbid_time(),
             _ => {}
         }
     }

@@ -77,7 +77,7 @@ impl Seen {
             });
             let object = if object.is_empty() { "[anonymous]" } else { object };
             table.add_row([
-                object.to_owned(),
+                object.escape_debug().to_string(),
                 format!("{offset:#x}"),
                 call,
                 how(site.kind).to_owned(),

@@ -4,9 +4,10 @@
 //! written when it begins; when another task comes in between, the line ends with
 //! `<unfinished ...>` and goes on with `<... name resumed>`, as in strace.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -35,15 +36,28 @@ pub struct Trace {
     target: Target,
 }
 
-/// At most 2,048 tasks at a time, 128 KiB each, of which only what is used takes memory.
-const RINGS: Geometry = Geometry { rings: 2048, ring_size: 128 << 10 };
+/// Tasks at a time that can be traced; only the rings that are used take memory.
+const RINGS: u32 = 2048;
+/// Bytes of a ring, unless strings are so long that it must hold more.
+const RING_SIZE: u32 = 128 << 10;
+/// Longest string that can be asked for.
+const LONGEST_STRING: u32 = 1 << 20;
+
 /// A record must fit into a quarter of a ring, with 32 strings of a vector.
-const LONGEST_STRING: u32 = 512;
+fn geometry(string_limit: u32) -> Geometry {
+    Geometry { rings: RINGS, ring_size: RING_SIZE.max((string_limit * 160).next_power_of_two()) }
+}
 
 impl Trace {
     /// Runs and traces the program; gives its exit code.
     pub fn execute(self) -> Result<u8, Error> {
         let shown = self.expression.as_deref().map_or_else(|| Ok(filter::all()), filter::parse)?;
+        if self.string_limit > LONGEST_STRING {
+            return Err(Error::own(format!(
+                "-s {}: longer than a record can be; the most is {LONGEST_STRING}",
+                self.string_limit
+            )));
+        }
         let program = Program::find(&self.target.program)?;
         let out: Box<dyn Write> = match &self.output {
             Some(path) => Box::new(File::create(path).map_err(|e| {
@@ -60,9 +74,9 @@ impl Trace {
         };
         let options = crossgate_launch::Options {
             hook: HookKind::Trace,
-            string_limit: self.string_limit.min(LONGEST_STRING),
-            interest: shown.clone(),
-            geometry: RINGS,
+            string_limit: self.string_limit,
+            interest: with_ends(&shown),
+            geometry: geometry(self.string_limit),
             linger: Linger::Wait,
             ..run::pass_options(&self.target)
         };
@@ -74,10 +88,11 @@ impl Trace {
                 ..decode::Options::default()
             },
             always_prefix: self.output.is_some() && !self.target.no_follow,
-            exec_shown: shown[x86_64::EXECVE as usize],
+            shown,
             program: &program,
             tasks: BTreeMap::new(),
             group_exit: HashMap::new(),
+            untraced: HashSet::new(),
             open: None,
             column: 0,
             line: String::new(),
@@ -90,6 +105,17 @@ impl Trace {
         }
         Ok(ending.code())
     }
+}
+
+const KILLED: Ending = Ending::Killed(9, false);
+const ENDS: Behaviour = Behaviour::ENDS_TASK.with(Behaviour::ENDS_PROCESS);
+
+/// The calls by which tasks end are always recorded: how they ended is always shown.
+fn with_ends(shown: &filter::Set) -> filter::Set {
+    let mut wanted = shown.clone();
+    wanted[x86_64::EXIT as usize] = true;
+    wanted[x86_64::EXIT_GROUP as usize] = true;
+    wanted
 }
 
 /// A call under way.
@@ -107,7 +133,7 @@ struct TaskState {
     call: Option<OpenCall>,
     /// Status of the `exit` it made.
     exit: Option<i32>,
-    /// The last signal it got.
+    /// The signal that ends it.
     signal: Option<i32>,
 }
 
@@ -116,11 +142,13 @@ struct Printer<'a> {
     failed: Option<io::Error>,
     options: decode::Options,
     always_prefix: bool,
-    exec_shown: bool,
+    shown: filter::Set,
     program: &'a Program,
     tasks: BTreeMap<Task, TaskState>,
     /// Status given to `exit_group`, by process.
     group_exit: HashMap<i32, i32>,
+    /// Processes that went on without crossgate.
+    untraced: HashSet<i32>,
     /// Whose line is not ended yet.
     open: Option<Task>,
     /// Characters on it so far.
@@ -171,28 +199,50 @@ impl Printer<'_> {
         self.write();
     }
 
+    /// Whether the user wants to see a call.
+    fn shows(&self, nr: u64) -> bool {
+        self.shown[(nr as usize).min(self.shown.len() - 1)]
+    }
+
     fn enter(&mut self, task: Task, nr: u64, args: [u64; 6], blobs: Blobs, record: Vec<u8>) {
+        if !self.shows(nr) {
+            return self.note_end(task, nr, args);
+        }
         self.begin_line(task);
         let call = decode::Call { nr, args, blobs };
         self.options.enter(&mut self.line, &call);
         self.column = self.line.chars().count();
         let behaviour = x86_64::plan::behaviour(nr);
-        let ends = behaviour.has_any(Behaviour::ENDS_TASK.with(Behaviour::ENDS_PROCESS));
+        let ends = behaviour.has_any(ENDS);
         if ends {
             self.options.no_exit(&mut self.line, self.column, &call);
             self.line.push('\n');
         }
         self.write();
-        let state = self.tasks.entry(task).or_default();
         if ends {
-            let status = (args[0] & 0xff) as i32;
-            state.exit = Some(status);
-            if behaviour.has(Behaviour::ENDS_PROCESS) {
-                self.group_exit.entry(task.pid).or_insert(status);
-            }
+            self.note_end(task, nr, args);
         } else {
+            let state = self.tasks.entry(task).or_default();
             state.call = Some(OpenCall { nr, args, record, suspended: false });
             self.open = Some(task);
+        }
+    }
+
+    /// Takes note of the status that a task or its process ends with.
+    fn note_end(&mut self, task: Task, nr: u64, args: [u64; 6]) {
+        let status = (args[0] & 0xff) as i32;
+        let behaviour = x86_64::plan::behaviour(nr);
+        if behaviour.has(Behaviour::ENDS_PROCESS) {
+            self.group_exit.entry(task.pid).or_insert(status);
+        }
+        if behaviour.has_any(ENDS) {
+            self.tasks.entry(task).or_default().exit = Some(status);
+            // Nothing more can come of a process with one task; its end is shown at once,
+            // before its parent's SIGCHLD.
+            if self.tasks.keys().filter(|t| t.pid == task.pid).count() == 1 {
+                self.ended(task, Ending::Exited(status));
+                self.tasks.remove(&task);
+            }
         }
     }
 
@@ -253,10 +303,14 @@ impl Printer<'_> {
 
     /// The line of the exec that started everything, which no agent could see.
     fn first_exec(&mut self, task: Task) {
-        if !self.exec_shown {
+        if !self.shows(x86_64::EXECVE) {
             return;
         }
-        let quote = |s: &std::ffi::OsStr| format!("{:?}", s.to_string_lossy());
+        let quote = |s: &std::ffi::OsStr| {
+            let mut text = String::new();
+            decode::quote(&mut text, s.as_bytes());
+            text
+        };
         let args: Vec<String> = self.program.args.iter().map(|a| quote(a)).collect();
         let count = std::env::vars_os().count();
         let text = format!(
@@ -289,11 +343,13 @@ impl Observer for Printer<'_> {
                     self.write();
                 }
             }
-            Record::Signal { info, .. } => {
+            Record::Signal { info, fatal, .. } => {
                 let mut text = String::new();
                 decode::signal(&mut text, info);
                 self.whole_line(task, &text);
-                if let Some(state) = self.tasks.get_mut(&task) {
+                if let Some(state) = self.tasks.get_mut(&task)
+                    && fatal
+                {
                     let number = info.get(..4).and_then(|b| b.try_into().ok());
                     state.signal = number.map(i32::from_ne_bytes);
                 }
@@ -333,15 +389,21 @@ impl Observer for Printer<'_> {
         let fatal = tasks.iter().find_map(|t| self.tasks[t].signal);
         for task in tasks {
             let own = self.tasks[&task].exit;
-            let how = ending.unwrap_or_else(|| match (group, own) {
-                (Some(status), _) | (None, Some(status)) => Ending::Exited(status),
-                // Whoever is not our child tells nobody but its parent how it ended; what
-                // ends a process without a trace is SIGKILL.
-                (None, None) => Ending::Killed(fatal.unwrap_or(9), false),
+            let how = ending.or_else(|| match (fatal, group, own) {
+                (Some(signal), ..) => Some(Ending::Killed(signal, false)),
+                (None, Some(status), _) | (None, None, Some(status)) => {
+                    Some(Ending::Exited(status))
+                }
+                // Nobody but its parent is told how a process ended; what ends one without
+                // a trace is SIGKILL, unless it was not traced any more.
+                (None, None, None) => (!self.untraced.contains(&pid)).then_some(KILLED),
             });
-            self.ended(task, how);
+            if let Some(how) = how {
+                self.ended(task, how);
+            }
             self.tasks.remove(&task);
         }
+        self.untraced.remove(&pid);
     }
 
     fn site(&mut self, _: i32, _: SiteReport) {}
@@ -352,6 +414,10 @@ impl Observer for Printer<'_> {
         {
             self.failed = Some(e);
         }
+    }
+
+    fn untraced(&mut self, pid: i32) {
+        self.untraced.insert(pid);
     }
 
     fn note(&mut self, text: &str) {

@@ -30,6 +30,7 @@ mod uring;
 
 pub use process::ended;
 pub use signals::{delivered as signal, name as signal_name};
+pub use strings::quote;
 
 use bytes::put;
 use crossgate_syscalls::{Behaviour, Syscall};

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 
 use crossgate_wire::arena::{Geometry, MAGIC};
 use crossgate_wire::{Arena, Control};
+use nix::sys::stat::fstat;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::unistd::ftruncate;
 
@@ -17,6 +18,7 @@ pub struct OwnArena {
     arena: Arena,
     fd: OwnedFd,
     geometry: Geometry,
+    identity: String,
 }
 
 /// Address at which the image of a tree is mapped, plus a random multiple of 64 KiB. Below
@@ -67,7 +69,10 @@ impl OwnArena {
         let control = arena.control();
         control.supervisor.store(std::process::id() as i32, Ordering::Relaxed);
         control.agent_base.store(random_base(), Ordering::Relaxed);
-        Ok(Self { arena, fd, geometry })
+        let stat = fstat(&fd).map_err(|e| own("look at", e))?;
+        let (major, minor) = (libc::major(stat.st_dev), libc::minor(stat.st_dev));
+        let identity = format!("{major:02x}:{minor:02x} {}", stat.st_ino);
+        Ok(Self { arena, fd, geometry, identity })
     }
 
     /// The mapping.
@@ -83,6 +88,11 @@ impl OwnArena {
     /// The descriptor.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
+    }
+
+    /// Device and inode of the memory, as `/proc/PID/maps` shows them.
+    pub fn identity(&self) -> &str {
+        &self.identity
     }
 
     /// The sizes that this side relies on; the copy in the control page is only a promise

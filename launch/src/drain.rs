@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crossgate_wire::arena::Geometry;
 use crossgate_wire::{Arena, Record, ring};
 
-use crate::supervise::Task;
+use crate::supervise::{Task, now};
 
 /// Reads all rings of an arena.
 pub struct Drain {
@@ -78,6 +78,7 @@ impl Drain {
         }
         let task =
             Task { pid: ring.pid.load(Ordering::Relaxed), tid: ring.tid.load(Ordering::Relaxed) };
+        let now = now();
         let size = self.geometry.ring_size as usize;
         let head = ring.head.load(Ordering::Acquire);
         let mut tail = ring.tail.load(Ordering::Relaxed);
@@ -88,7 +89,7 @@ impl Drain {
         // SAFETY: the data of this ring lies in the mapping. The producer writes only what
         // lies outside [tail, head); a program that writes there itself can only change
         // bytes that are copied below before they are used.
-        let data = unsafe { std::slice::from_raw_parts(self.arena.ring_data(index), size) };
+        let data = unsafe { std::slice::from_raw_parts(self.arena.ring_data(self.geometry, index), size) };
         while tail < head {
             let offset = tail as usize & (size - 1);
             let available = ((head - tail) as usize).min(size - offset);
@@ -102,6 +103,8 @@ impl Drain {
                 break;
             };
             if let Some(tsc) = time_of(&record) {
+                // A time to come would hold everything back that this task writes.
+                let tsc = tsc.min(now);
                 let latest = self.latest.entry(index).or_default();
                 *latest = tsc.max(*latest);
                 self.waiting.insert((*latest, self.sequence), (task, copy));

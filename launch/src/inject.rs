@@ -144,6 +144,7 @@ impl<'a> Injector<'a> {
                 let errno = Errno::from_raw(-(params.status as i64) as i32);
                 let what = match params.what as i64 {
                     libc::SYS_mmap => "its address space limit leaves no room for the agent",
+                    libc::SYS_prctl => "the kernel has no Syscall User Dispatch (Linux 5.11)",
                     libc::SYS_socketpair => "its descriptor limit leaves no room for two more",
                     _ => "the agent cannot start in it",
                 };

@@ -107,6 +107,8 @@ pub trait Observer {
     fn process_gone(&mut self, pid: i32, ending: Option<Ending>);
     /// A site was decided on.
     fn site(&mut self, pid: i32, report: SiteReport);
+    /// A process goes on without the agent.
+    fn untraced(&mut self, _pid: i32) {}
     /// Something the user must know.
     fn note(&mut self, text: &str);
 }
@@ -473,7 +475,9 @@ impl Supervisor<'_> {
     }
 
     fn untraced(&mut self, pid: Pid, path: &std::path::Path, why: &str) {
-        let shown = path.display();
+        self.observer.untraced(pid.as_raw());
+        // The path may hold anything.
+        let shown = path.display().to_string().escape_debug().to_string();
         self.observer.note(&format!("{shown} (pid {pid}): runs without crossgate: {why}"));
     }
 
@@ -520,8 +524,9 @@ impl Supervisor<'_> {
         } else if kind == RequestKind::Child as u32 {
             self.reply(index, 0);
             // Where ids differ the child introduces itself.
-            if self.arena.control().foreign.load(Ordering::Relaxed) == 0 {
-                self.know(Pid::from_raw(args[0] as i32));
+            let child = Pid::from_raw(args[0] as i32);
+            if self.arena.control().foreign.load(Ordering::Relaxed) == 0 && self.belongs(child) {
+                self.know(child);
             }
         } else if kind == RequestKind::Site as u32 {
             let report = site_report(pid, args);
@@ -540,7 +545,9 @@ impl Supervisor<'_> {
                 self.scan(next);
             }
         } else if kind == RequestKind::Relocate as u32 {
-            let moved = scan::movable_before(&mut self.scanner, pid, args[0]);
+            let known = self.processes.contains_key(&pid.as_raw());
+            let moved =
+                known.then(|| scan::movable_before(&mut self.scanner, pid, args[0])).flatten();
             let slot = &self.arena.control().requests[index];
             let result = moved.map_or(-i64::from(libc::ENOENT), |bytes| {
                 for (word, chunk) in slot.data.iter().zip(bytes.chunks(8)) {
@@ -574,15 +581,36 @@ impl Supervisor<'_> {
         } else {
             Some(seen)
         };
-        let Some(task) = found else { return -i64::from(libc::ESRCH) };
+        let Some(task) = found.filter(|task| self.belongs(Pid::from_raw(task.pid))) else {
+            return -i64::from(libc::ESRCH);
+        };
         if task.pid == task.tid {
             self.know(Pid::from_raw(task.pid));
         }
         i64::from(task.pid) << 32 | i64::from(task.tid)
     }
 
+    /// Whether a process is one of the tree: known, the child of one that is, or, when its
+    /// parent is gone, one that has the arena mapped. What a request says is written by a
+    /// program; nothing may make us touch a process that is not traced.
+    fn belongs(&self, pid: Pid) -> bool {
+        if self.processes.contains_key(&pid.as_raw()) {
+            return true;
+        }
+        let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
+        // The name, in parentheses, may hold anything; state and parent follow it.
+        let parent = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1));
+        let parent: Option<i32> = parent.and_then(|word| word.parse().ok());
+        parent.is_some_and(|parent| self.processes.contains_key(&parent))
+            || scan::mappings(pid).iter().any(|map| map.identity == self.arena.identity())
+    }
+
     /// Attaches to a task that is about to execute a program. Gives 0 or `-errno`.
     fn attach(&mut self, pid: Pid, tid: Pid) -> i64 {
+        let thread = pid == tid || fs::exists(format!("/proc/{pid}/task/{tid}")).unwrap_or(false);
+        if !thread || !self.belongs(pid) {
+            return -i64::from(libc::ESRCH);
+        }
         match ptrace::seize(tid, ptrace::Options::PTRACE_O_TRACEEXEC) {
             Ok(()) => {
                 // A vfork child executes before its maker can tell of it.
@@ -619,7 +647,11 @@ impl Supervisor<'_> {
         let slot = &self.arena.control().requests[index];
         let pid = Pid::from_raw(slot.pid.load(Ordering::Relaxed));
         let [start, len] = [0, 1].map(|i| slot.args[i].load(Ordering::Relaxed));
-        let mut found = self.scanner.sites(pid, start, len);
+        let mut found = if self.processes.contains_key(&pid.as_raw()) {
+            self.scanner.sites(pid, start, len)
+        } else {
+            scan::Found::default()
+        };
         let most = SCRATCH_SIZE / size_of::<SiteEntry>();
         found.blind |= found.sites.len() > most;
         found.sites.truncate(most);

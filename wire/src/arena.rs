@@ -99,8 +99,6 @@ pub struct Control {
     pub supervisor: AtomicI32,
     /// Set once a process may see other process ids than the supervisor does.
     pub foreign: AtomicU32,
-    /// Set when tracing ends before the processes do: tasks stop writing records.
-    pub detached: AtomicU32,
     /// Where a following image should put the agent, so that addresses stay the same in
     /// the whole tree (filters of the program are rewritten to name them).
     pub agent_base: AtomicU64,
@@ -336,14 +334,13 @@ impl Arena {
 
     /// Header of ring `index`, which must be below the number of rings.
     pub fn ring(&self, index: u32) -> &RingHeader {
-        debug_assert!(index < self.control().geometry.rings);
         // SAFETY: the headers of all rings lie inside every arena that has them.
         unsafe { &*self.base.add(Geometry::HEADERS).cast::<RingHeader>().add(index as usize) }
     }
 
-    /// Data of ring `index`: `geometry.ring_size` bytes.
-    pub fn ring_data(&self, index: u32) -> *mut u8 {
-        let geometry = self.control().geometry;
+    /// Data of ring `index`: `geometry.ring_size` bytes. `geometry` is the caller's own copy:
+    /// the one in the control page can be overwritten by any traced program.
+    pub fn ring_data(&self, geometry: Geometry, index: u32) -> *mut u8 {
         // SAFETY: the caller's mapping covers this ring (see `Geometry::size_of_rings`).
         unsafe {
             self.base.add(geometry.data_offset() + index as usize * geometry.ring_size as usize)

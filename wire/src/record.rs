@@ -17,7 +17,7 @@ pub enum Kind {
     /// The call of the last `Enter` did not reach the kernel (a signal came first); it will
     /// begin again.
     Cancel = 3,
-    /// A signal was delivered: the kernel's 128-byte `siginfo_t`.
+    /// A signal was delivered: the kernel's 128-byte `siginfo_t`, and 1 if it ends the process.
     Signal = 4,
     /// A task began: the id of the task that made it, as that task sees itself.
     TaskStart = 5,
@@ -142,6 +142,8 @@ pub enum Record<'a> {
         tsc: u64,
         /// The kernel's `siginfo_t`: 128 bytes.
         info: &'a [u8],
+        /// It ends the process.
+        fatal: bool,
     },
     /// See [`Kind::TaskStart`].
     TaskStart {
@@ -191,7 +193,11 @@ impl<'a> Record<'a> {
                 blobs: Blobs(body.get(HEADER + 8..)?),
             },
             Kind::Cancel => Self::Cancel { tsc },
-            Kind::Signal => Self::Signal { tsc, info: body.get(HEADER..HEADER + 128)? },
+            Kind::Signal => Self::Signal {
+                tsc,
+                info: body.get(HEADER..HEADER + 128)?,
+                fatal: word(body, HEADER + 128)? != 0,
+            },
             Kind::TaskStart => Self::TaskStart { tsc, parent: word(body, HEADER)? as i32 },
         };
         Some((record, len))

@@ -111,10 +111,6 @@ fn cargo_command(arguments: &[&str]) -> Command {
     command
 }
 
-fn cargo(arguments: &[&str]) -> Result<(), String> {
-    run(&mut cargo_command(arguments), arguments)
-}
-
 fn run(command: &mut Command, arguments: &[&str]) -> Result<(), String> {
     let status = command.status().map_err(|error| format!("cannot run cargo: {error}"))?;
     if status.success() { Ok(()) } else { Err(format!("cargo {}: {status}", arguments.join(" "))) }
