@@ -8,6 +8,7 @@
 use core::sync::atomic::Ordering;
 
 use crossgate_wire::RequestKind;
+use crossgate_wire::arena::UNTRACED_RIGHTS;
 
 use crate::arch::x86_64::entry;
 use crate::arch::x86_64::frame::{Regs, SignalStack};
@@ -192,13 +193,42 @@ const PR_SET_DUMPABLE: u64 = 4;
 /// `prctl` of the Yama security module (Documentation/admin-guide/LSM/Yama.rst).
 const PR_SET_PTRACER: u64 = 0x5961_6d61;
 
+/// Whether the program about to be executed runs with rights that its caller has not: the
+/// kernel grants them only to a program that nobody without CAP_SYS_PTRACE is attached to
+/// (`begin_new_exec`, `cap_bprm_creds_from_file`).
+fn gains_rights(t: &Thread) -> bool {
+    const SET_UID: u32 = 0o4000;
+    const SET_GID: u32 = 0o2010;
+    const AT_FDCWD: u64 = -100i64 as u64;
+    let [a, b, _, _, flags, _] = t.args.get();
+    let by_descriptor = t.nr.get() == nr::EXECVEAT;
+    let (folder, path, flags) = if by_descriptor { (a, b, flags) } else { (AT_FDCWD, a, 0) };
+    // struct stat: st_mode, st_uid and st_gid are the 32-bit words 6, 7 and 8.
+    let mut stat = [0u32; 36];
+    if sys::call4(nr::NEWFSTATAT, folder, path, stat.as_mut_ptr() as u64, flags) < 0 {
+        return false;
+    }
+    let [mode, owner, group] = [stat[6], stat[7], stat[8]];
+    let user = sys::call2(nr::GETEUID, 0, 0) as u32;
+    let own_group = sys::call2(nr::GETEGID, 0, 0) as u32;
+    let by_mode =
+        mode & SET_UID != 0 && owner != user || mode & SET_GID == SET_GID && group != own_group;
+    let attribute = c"security.capability".as_ptr() as u64;
+    let by_capability =
+        !by_descriptor && user != 0 && sys::call4(nr::GETXATTR, path, attribute, 0, 0) > 0;
+    by_mode || by_capability
+}
+
 /// Executes a program. The supervisor attaches first, so that the new image gets the agent
 /// before its first instruction; it lets go right afterwards.
 pub fn execute(t: &Thread, mask: u64) -> i64 {
     let control = PROCESS.control();
     let mut dumpable_before = None;
     let mut attached = false;
-    if control.follow != 0 && !t.silent.get() && !request::supervisor_gone() {
+    let follows = control.follow != 0 && !t.silent.get() && !request::supervisor_gone();
+    if follows && control.privileged == 0 && gains_rights(t) {
+        request::tell(t, RequestKind::Untraced, [UNTRACED_RIGHTS, 0, 0, 0]);
+    } else if follows {
         let mut answer = request::ask(t, RequestKind::Exec, [0; 4], &[]);
         if answer == EPERM {
             // Two reasons that we may lift ourselves: Yama's rule that only ancestors

@@ -11,7 +11,7 @@ use core::sync::atomic::Ordering;
 use crossgate_hook::Call;
 use crossgate_syscalls::Behaviour;
 use crossgate_wire::RequestKind;
-use crossgate_wire::arena::Mode;
+use crossgate_wire::arena::{Mode, UNTRACED_TRACEE};
 
 use crate::arch::x86_64::entry;
 use crate::arch::x86_64::frame::{Regs, SignalFrame, SignalStack};
@@ -161,7 +161,7 @@ fn become_tracee(t: &Thread, call: &Call) -> Outcome {
     if result == 0 {
         signals::disarm();
         if !t.silent.replace(true) {
-            request::tell(t, RequestKind::Untraced, [0; 4]);
+            request::tell(t, RequestKind::Untraced, [UNTRACED_TRACEE, 0, 0, 0]);
         }
     }
     Outcome::Result(result)

@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 
 use crossgate_wire::arena::{Geometry, MAGIC};
 use crossgate_wire::{Arena, Control};
-use nix::sys::stat::fstat;
 use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::stat::fstat;
 use nix::unistd::ftruncate;
 
 use crate::error::{Error, Result, reason};
@@ -58,6 +58,7 @@ impl OwnArena {
             (*control).mode = options.mode as u32;
             (*control).hook = options.hook as u32;
             (*control).follow = u32::from(options.follow);
+            (*control).privileged = u32::from(nix::unistd::geteuid().is_root());
             (*control).string_limit = options.string_limit;
             (*control).patch_after = options.patch_after;
             (*control).report_sites = u32::from(options.report_sites);

@@ -89,7 +89,8 @@ impl Drain {
         // SAFETY: the data of this ring lies in the mapping. The producer writes only what
         // lies outside [tail, head); a program that writes there itself can only change
         // bytes that are copied below before they are used.
-        let data = unsafe { std::slice::from_raw_parts(self.arena.ring_data(self.geometry, index), size) };
+        let data =
+            unsafe { std::slice::from_raw_parts(self.arena.ring_data(self.geometry, index), size) };
         while tail < head {
             let offset = tail as usize & (size - 1);
             let available = ((head - tail) as usize).min(size - offset);

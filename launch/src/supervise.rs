@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use crossgate_wire::Record;
 use crossgate_wire::arena::{
     CALLS, Geometry, HookKind, Mode, REQUEST_ANSWERED, REQUEST_FREE, REQUEST_SENT, Request,
-    RequestKind, SCRATCH_SIZE, SiteEntry, SiteKind,
+    RequestKind, SCRATCH_SIZE, SiteEntry, SiteKind, UNTRACED_RIGHTS, UNTRACED_TRACEE,
 };
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -561,11 +561,15 @@ impl Supervisor<'_> {
         } else if kind == RequestKind::Untraced as u32 {
             self.reply(index, 0);
             let path = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
-            let why = if args[0] == 0 {
-                "from here another program traces it".to_owned()
-            } else {
-                let errno = Errno::from_raw(-(args[0] as i64) as i32);
-                format!("what it executes next cannot be followed ({})", errno.desc())
+            let why = match args[0] {
+                UNTRACED_TRACEE => "from here another program traces it".to_owned(),
+                UNTRACED_RIGHTS => "what it executes next gains rights (set-uid, set-gid or file \
+                                    capabilities), which the kernel gives to no traced program"
+                    .to_owned(),
+                errno => {
+                    let errno = Errno::from_raw(-(errno as i64) as i32);
+                    format!("what it executes next cannot be followed ({})", errno.desc())
+                }
             };
             self.untraced(pid, &path, &why);
         } else {

@@ -85,6 +85,8 @@ pub struct Control {
     pub hook: u32,
     /// Whether children and new programs are followed (0 or 1).
     pub follow: u32,
+    /// Whether the supervisor may trace programs that gain rights (0 or 1).
+    pub privileged: u32,
     /// Most bytes of a string or buffer that a record carries (strace's `-s`).
     pub string_limit: u32,
     /// A site is patched when it traps for this many times.
@@ -167,10 +169,16 @@ pub enum RequestKind {
     /// `pid` made process `args[0]`, as it sees it. No answer.
     Child = 9,
     /// The task, and what it executes, runs without the agent from here: because the
-    /// supervisor could not attach (`args[0]` is its answer, `-errno`), or because it asked
-    /// to be traced by another program (0). No answer.
+    /// supervisor could not attach (`args[0]` is its answer, `-errno`), because it asked to
+    /// be traced by another program ([`UNTRACED_TRACEE`]), or because what it executes gains
+    /// rights ([`UNTRACED_RIGHTS`]). No answer.
     Untraced = 8,
 }
+
+/// See [`RequestKind::Untraced`].
+pub const UNTRACED_TRACEE: u64 = 0;
+/// See [`RequestKind::Untraced`].
+pub const UNTRACED_RIGHTS: u64 = 1;
 
 /// How a site was patched, or that it was not.
 #[repr(u32)]
