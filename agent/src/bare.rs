@@ -51,6 +51,10 @@ pub fn begin(t: &'static Thread, frame: &mut SignalFrame) {
             regs.rax = dispatch::finished(t, result) as u64;
             regs.to_context(&mut frame.uc.context);
         }
+        Outcome::Again => {
+            dispatch::cancelled(t);
+            frame.uc.context.rip = regs.rip - 2;
+        }
         Outcome::Call => {
             let c = &mut frame.uc.context;
             [c.rdi, c.rsi, c.rdx, c.r10, c.r8, c.r9] = t.args.get();

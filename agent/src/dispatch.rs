@@ -14,7 +14,7 @@ use crossgate_wire::arena::{CALLS, INTEREST_HOOK};
 
 use crate::arch::x86_64::frame::Regs;
 use crate::process::PROCESS;
-use crate::signals::{self, ALL_BUT_SIGSYS};
+use crate::signals;
 use crate::sites;
 use crate::sys;
 use crate::thread::{Phase, Thread};
@@ -33,6 +33,7 @@ const AGENT: u8 = 2;
 const OWN: Behaviour = Behaviour::CREATES_TASK
     .with(Behaviour::EXECUTES)
     .with(Behaviour::ENDS_TASK)
+    .with(Behaviour::ENDS_PROCESS)
     .with(Behaviour::SIGNAL_ACTION)
     .with(Behaviour::SIGNAL_MASK)
     .with(Behaviour::SIGNAL_STACK)
@@ -105,6 +106,10 @@ pub unsafe extern "C" fn enter(regs: *mut Regs, t: *const Thread) -> u32 {
             to_boundary(t);
             1
         }
+        Outcome::Again => {
+            again(t, regs);
+            1
+        }
         Outcome::Call => {
             t.set_phase(Phase::Call);
             if t.held.get().is_none() {
@@ -113,12 +118,17 @@ pub unsafe extern "C" fn enter(regs: *mut Regs, t: *const Thread) -> u32 {
             // A signal came while the hook had the call: it goes first, and the call
             // begins again when its handler returns to the site.
             t.set_phase(Phase::Agent);
-            cancelled(t);
-            regs.rip = sites::restart_address(regs.rip, regs.rax);
-            to_boundary(t);
+            again(t, regs);
             1
         }
     }
+}
+
+/// The call begins again, after the signals that came have been delivered.
+fn again(t: &Thread, regs: &mut Regs) {
+    cancelled(t);
+    regs.rip = sites::restart_address(regs.rip, regs.rax);
+    to_boundary(t);
 }
 
 /// The hook's turn and the agent's own, before a call. `handler_mask` is the program's mask
@@ -145,7 +155,7 @@ pub fn begin(t: &'static Thread, regs: &mut Regs, handler_mask: Option<&mut u64>
     }
     // No signal may come in the middle; the program's mask travels in `held_mask` and is
     // loaded at the boundary, where a signal finds the call done.
-    let found = sys::set_mask(ALL_BUT_SIGSYS);
+    let found = sys::set_mask(signals::closed());
     if t.held.get().is_none() {
         t.held_mask.set(found);
     }
@@ -179,6 +189,7 @@ pub fn finished(t: &Thread, result: i64) -> i64 {
 
 /// The call did not reach the kernel.
 pub fn cancelled(t: &Thread) {
+    t.watch.set(false);
     virtualize::end_temporary_mask(t);
     if t.hooked.take() {
         Trace.cancelled(t);
@@ -195,8 +206,7 @@ pub fn interrupted(t: &Thread, by_restart_call: bool) {
 /// The saved registers are what the program sees next.
 fn to_boundary(t: &Thread) {
     t.set_phase(Phase::Boundary);
-    let quiet = t.quiet.take();
-    if quiet || t.held.get().is_some() {
+    if t.quiet.take() || t.held.get().is_some() {
         signals::release_held(t, t.held_mask.get());
     }
 }

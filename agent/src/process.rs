@@ -5,7 +5,7 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use crossgate_wire::arena::{Counters, HookKind, Mode};
 use crossgate_wire::{Arena, Control};
 
-use crate::sync::Lock;
+use crate::sync::{Guard, Lock};
 use crate::sys::{self, nr};
 
 /// The one [`Process`] of this address space.
@@ -21,6 +21,9 @@ pub static PROCESS: Process = Process {
     first_brk: AtomicU64::new(0),
     first_stack: AtomicU64::new(0),
 };
+
+/// Held while the arena's mapping grows.
+static GROWING: Lock<()> = Lock::new(());
 
 /// See the module.
 pub struct Process {
@@ -68,11 +71,20 @@ impl Process {
         self.rings.load(Ordering::Relaxed)
     }
 
+    /// Keeps the arena's mapping as it is while the process forks.
+    pub fn lock_for_fork(&self) -> Guard<'static, ()> {
+        GROWING.lock()
+    }
+
+    /// In the child of a fork: the lock is the parent's to release.
+    pub fn unlock_after_fork(&self) {
+        GROWING.force_unlock();
+    }
+
     /// Makes sure that ring `index` is mapped, growing the mapping where it is; false when
     /// there is no address space for it. Address space is taken only when it is needed:
     /// it counts against the program's limit.
     pub fn map_ring(&self, index: u32) -> bool {
-        static GROWING: Lock<()> = Lock::new(());
         if index < self.rings() {
             return true;
         }

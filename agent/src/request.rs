@@ -52,15 +52,18 @@ pub fn ring_doorbell() {
     sys::futex_wake(doorbell);
 }
 
-fn take_slot() -> &'static Request {
+fn take_slot() -> Option<&'static Request> {
     let slots = &PROCESS.control().requests;
     loop {
         for slot in slots {
             let (free, taken) = (REQUEST_FREE, REQUEST_TAKEN);
             let state = &slot.state;
             if state.compare_exchange(free, taken, Ordering::Acquire, Ordering::Relaxed).is_ok() {
-                return slot;
+                return Some(slot);
             }
+        }
+        if supervisor_gone() {
+            return None;
         }
         sys::call2(nr::SCHED_YIELD, 0, 0);
     }
@@ -72,8 +75,8 @@ fn send(
     args: [u64; 4],
     data: &[u64],
     waits: bool,
-) -> &'static Request {
-    let slot = take_slot();
+) -> Option<&'static Request> {
+    let slot = take_slot()?;
     slot.kind.store(kind as u32, Ordering::Relaxed);
     slot.pid.store(t.outer_pid.get(), Ordering::Relaxed);
     slot.tid.store(t.outer_tid.get(), Ordering::Relaxed);
@@ -86,7 +89,7 @@ fn send(
     slot.data_len.store(data.len() as u32 * 8, Ordering::Relaxed);
     slot.wants_answer.store(u32::from(waits), Ordering::Relaxed);
     slot.state.store(REQUEST_SENT, Ordering::Release);
-    slot
+    Some(slot)
 }
 
 /// Asks and waits. Gives the answer, or `-ESRCH` when there is no supervisor any more.
@@ -105,9 +108,11 @@ pub fn ask_with(
     if supervisor_gone() {
         return errno::ESRCH;
     }
-    let slot = send(t, kind, args, data, true);
+    let Some(slot) = send(t, kind, args, data, true) else { return errno::ESRCH };
     ring_doorbell();
     if !wait_for_supervisor(&slot.state, REQUEST_SENT) {
+        let (sent, free) = (REQUEST_SENT, REQUEST_FREE);
+        let _ = slot.state.compare_exchange(sent, free, Ordering::Release, Ordering::Relaxed);
         return errno::ESRCH;
     }
     let mut answer = errno::ESRCH;
@@ -131,7 +136,7 @@ pub fn tell(t: &Thread, kind: RequestKind, args: [u64; 4]) {
 /// the slots run short.
 pub fn leave_word(t: &Thread, kind: RequestKind, args: [u64; 4]) {
     if !supervisor_gone() {
-        let slot = send(t, kind, args, &[], false);
+        let Some(slot) = send(t, kind, args, &[], false) else { return };
         let first = &raw const PROCESS.control().requests[0];
         // SAFETY: both point into the same array.
         let index = unsafe { (&raw const *slot).offset_from(first) };

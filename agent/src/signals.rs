@@ -56,6 +56,11 @@ pub const ALL: u64 = !0;
 /// Every signal but SIGSYS, by which a program's filter may still report a call we make on
 /// its behalf.
 pub const ALL_BUT_SIGSYS: u64 = !bit(SIGSYS);
+/// What a special call blocks: every signal, but SIGSYS where a filter may raise it.
+pub fn closed() -> u64 {
+    if PROCESS.is_filtered() { ALL_BUT_SIGSYS } else { ALL }
+}
+
 /// What no mask can contain.
 pub const UNBLOCKABLE: u64 = bit(SIGKILL) | bit(SIGSTOP);
 
@@ -109,6 +114,14 @@ static POOL: [Actions; TABLES] =
 /// The table of the first task of a program.
 pub fn first_actions() -> &'static Actions {
     &POOL[0]
+}
+
+/// In the child of a fork: its memory has one task, which uses this table.
+pub fn only_user(own: &Actions) {
+    for actions in &POOL {
+        actions.table.force_unlock();
+        actions.users.store(u32::from(core::ptr::eq(actions, own)), Ordering::Relaxed);
+    }
 }
 
 impl Actions {
@@ -312,7 +325,7 @@ fn settle(t: &'static Thread, c: &mut Context, mask: &mut u64) -> Settled {
         return Settled::Program;
     }
     if ip >= entry::pass() && ip < entry::enter_any() {
-        // The way of calls nobody wants to see. rcx tells whether the call was executed.
+        // The way of calls nobody wants to see.
         if ip <= entry::gate_pass() {
             let after = if ip == entry::pass() { c.rcx } else { t.return_to.get() };
             c.rip = sites::restart_address(after, c.rax);
@@ -415,15 +428,22 @@ fn deliver(t: &'static Thread, frame: &mut SignalFrame) {
     let sigsys = if t.sigsys_blocked.get() { bit(SIGSYS) } else { 0 };
     let mut blocked = frame.uc.mask & !bit(SIGSYS) | sigsys;
     if from_filter && frame.uc.context.rip == entry::program_syscall() + 2 {
-        // A filter of the program's refused a call that we made on its behalf.
-        let regs = t.saved().get();
+        // A filter of the program's refused a call that we made on its behalf: the call is
+        // over, and what was held back for it goes on.
+        let mut regs = t.saved().get();
+        regs.rax = dispatch::finished(t, frame.uc.context.rax as i64) as u64;
         regs.to_context(&mut frame.uc.context);
-        frame.uc.mask = t.held_mask.get();
-        blocked = frame.uc.mask | sigsys;
+        if t.quiet.take() || t.held.get().is_some() {
+            frame.uc.mask = t.held_mask.get();
+        }
+        if let Some(info) = t.held.take() {
+            send_to_self(t, &info);
+        }
+        blocked = frame.uc.mask & !bit(SIGSYS) | sigsys;
     } else if let Settled::Hold = settle(t, &mut frame.uc.context, &mut blocked) {
         PROCESS.counters().deferred.fetch_add(1, Ordering::Relaxed);
         if t.held.get().is_some() || t.quiet.get() {
-            // Only SIGSYS comes here, while a special call has all others blocked: leave it
+            // While a special call has signals blocked, or after one is held: leave it
             // pending in the kernel until the boundary.
             send_to_self(t, &frame.info);
         } else {
@@ -444,7 +464,7 @@ fn deliver(t: &'static Thread, frame: &mut SignalFrame) {
     let fatal = action.handler == SIG_DFL && ends_by_default(signal);
     trace::signal(t, &frame.info, fatal);
     match action.handler {
-        SIG_IGN => {}
+        SIG_IGN => frame.uc.context.rip = sites::resume_address(frame.uc.context.rip),
         SIG_DFL => default_action(t, frame),
         _ => {
             if action.flags & SA_RESETHAND != 0 {
@@ -464,6 +484,7 @@ fn deliver(t: &'static Thread, frame: &mut SignalFrame) {
 fn default_action(t: &Thread, frame: &mut SignalFrame) {
     let signal = frame.info.signo;
     if !ends_by_default(signal) {
+        frame.uc.context.rip = sites::resume_address(frame.uc.context.rip);
         return;
     }
     let fault = is_fault(&frame.info);

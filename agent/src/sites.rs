@@ -325,7 +325,13 @@ fn patch(
     let before = &around.before[BEFORE - around.before_len..];
 
     // 1. mov → jmp
-    let nr = nr.or_else(|| encode::any_number_load(before));
+    let nr = nr.or_else(|| match movable {
+        // The disassembler has said where the last instruction begins.
+        Movable::Known(len @ (5 | 7)) if len <= before.len() => {
+            encode::any_number_load(&before[before.len() - len..])
+        }
+        _ => None,
+    });
     if let Some(nr) = nr
         && let Some(load) = encode::number_load(before, nr)
     {
@@ -371,6 +377,9 @@ fn redirect(
     if table.relied_on(index, start, start + JUMP_LEN as u64) {
         return Err(SiteReason::Overlaps);
     }
+    if start / PAGE != after / PAGE && is_writable(start) {
+        return Err(SiteReason::Writable);
+    }
     let at = table.near.take_near(start).ok_or(SiteReason::NoRoom)?;
     let mut code = [0; TRAMPOLINE];
     let len = encode::trampoline(&mut code, at, moved, after, near::pointer(at, target))
@@ -392,6 +401,10 @@ fn pun(table: &mut Sites, index: usize, next: Option<[u8; 3]>) -> Result<(), Sit
     let site = after - SYSCALL_LEN as u64;
     if table.relied_on(index, site, after + BORROWED) {
         return Err(SiteReason::Overlaps);
+    }
+    if site / PAGE != (after + BORROWED - 1) / PAGE {
+        // The next page may be another mapping, with a life of its own.
+        return Err(SiteReason::NoRoom);
     }
     let window = encode::pun_window(after, next.ok_or(SiteReason::NoRoom)?);
     let len = 13;
@@ -555,7 +568,7 @@ pub fn revert(start: u64, len: u64) {
     let mut table = TABLE.lock();
     for index in 0..table.count {
         let site = table.sites[index];
-        if site.is_patched() && site.patch() < end && site.after > start {
+        if site.is_patched() && site.patch() < end && site.after > start && unchanged(&site) {
             // A page that can no longer be written keeps its trampolines, which stay valid.
             let original = &site.original[..site.len as usize];
             if table.write_code(site.patch(), original).is_ok() {
@@ -565,6 +578,14 @@ pub fn revert(start: u64, len: u64) {
         }
     }
     table.seal();
+}
+
+/// Whether the jump that we wrote is still there, in memory that is mapped.
+fn unchanged(site: &Site) -> bool {
+    let len = site.len as usize;
+    // SAFETY: the code of a patched site is mapped until `forget` is told otherwise.
+    let now = unsafe { core::slice::from_raw_parts(site.patch() as *const u8, len) };
+    encode::jump(site.patch(), site.trampoline).is_some_and(|jump| jump[..len] == *now)
 }
 
 /// The code in `[start, start + len)` is about to be unmapped or replaced.
@@ -646,10 +667,10 @@ pub fn settle(c: &mut Context) {
     if !table.near.contains(ip) {
         return;
     }
-    let found =
-        table.known().iter().copied().find(|s| {
-            s.trampoline != 0 && ip >= s.trampoline && ip < s.trampoline + TRAMPOLINE as u64
-        });
+    let found = table.known().iter().copied().find(|s| {
+        let len = u64::from(s.before) - SYSCALL_LEN as u64 + encode::RETURN_LEN as u64;
+        s.trampoline != 0 && ip >= s.trampoline && ip < s.trampoline + len
+    });
     drop(table);
     if let Some(site) = found {
         // The moved instructions are copies, so an address among them has its counterpart at
@@ -661,17 +682,20 @@ pub fn settle(c: &mut Context) {
     }
 }
 
-/// Where a task that is to go on at `address` must go on: among instructions that a jump
-/// has replaced, in their copies (the counterpart of [`settle`]).
+/// Where a task that is to go on at `address` must go on (the counterpart of [`settle`]):
+/// among instructions that a jump has replaced, in their copies; in fast mode also at the
+/// call instruction behind them, which nothing would catch.
 pub fn resume_address(address: u64) -> u64 {
-    if !MOVED_SEVERAL.load(Relaxed) {
+    let fast = PROCESS.mode() == Mode::Fast;
+    if !fast && !MOVED_SEVERAL.load(Relaxed) {
         return address;
     }
     let table = TABLE.lock();
     let inside = |s: &&Site| {
-        s.kind == Some(SiteKind::Relocated)
-            && address > s.patch()
-            && address < s.after - SYSCALL_LEN as u64
+        let call = s.after - SYSCALL_LEN as u64;
+        let moved = s.kind == Some(SiteKind::Relocated) && address > s.patch() && address < call;
+        let behind = matches!(s.kind, Some(SiteKind::Mov | SiteKind::Relocated));
+        moved || fast && behind && address == call
     };
     let found = table.known().iter().find(inside);
     found.map_or(address, |s| s.trampoline + (address - s.patch()))

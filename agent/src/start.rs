@@ -102,6 +102,10 @@ pub unsafe extern "C" fn start(stack: *const u64) -> *const Regs {
     let mask = sys::set_mask(signals::ALL);
     t.sigsys_blocked.set(mask & bit(SIGSYS) != 0);
 
+    const PR_GET_SECCOMP: u64 = 21;
+    if sys::call2(nr::PRCTL, PR_GET_SECCOMP, 0) == 2 {
+        PROCESS.set_filtered();
+    }
     dispatch::fill_interest();
     signals::adopt(t, true);
     t.actions.get().share();

@@ -14,7 +14,7 @@ use crate::arch::x86_64::entry;
 use crate::arch::x86_64::frame::{Regs, SignalStack};
 use crate::arch::x86_64::segment;
 use crate::process::PROCESS;
-use crate::signals::{self, ALL_BUT_SIGSYS, Action, bit, number::SIGSYS};
+use crate::signals::{self, Action, bit, number::SIGSYS};
 use crate::sys::{self, errno::*, nr};
 use crate::thread::{Birth, Phase, SS_DISABLE, Thread};
 use crate::{request, sites, trace, uaccess};
@@ -93,6 +93,7 @@ pub fn create(t: &'static Thread, regs: &Regs, mask: u64) -> i64 {
         parent: t.outer_tid.get(),
         outer_pid: t.outer_pid.get(),
         silent: t.silent.get(),
+        waited_for: waits,
     });
     let mut saved = *regs;
     saved.rax = 0;
@@ -100,6 +101,7 @@ pub fn create(t: &'static Thread, regs: &Regs, mask: u64) -> i64 {
         saved.rsp = stack;
     }
     child.saved().set(saved);
+    child.set_phase(Phase::Agent);
 
     let [a, b, c, d, e, f] = t.args.get();
     let call = [t.nr.get(), a, b, c, d, e, f];
@@ -108,9 +110,9 @@ pub fn create(t: &'static Thread, regs: &Regs, mask: u64) -> i64 {
         entry::make_task(&call, child)
     } else {
         // A child must not inherit a half-written patch or a lock that another thread holds.
-        let quiet = sites::lock_for_fork();
+        let locks = (sites::lock_for_fork(), PROCESS.lock_for_fork());
         let result = entry::make_task(&call, child);
-        drop(quiet);
+        drop(locks);
         result
     };
     if result < 0 || !shares_memory || waits {
@@ -144,6 +146,8 @@ pub unsafe extern "C" fn child_start(t: *const Thread) -> *const Regs {
     }
     if birth.own_memory {
         sites::unlock_after_fork();
+        PROCESS.unlock_after_fork();
+        signals::only_user(t.actions.get());
         t.forget_others();
         PROCESS.set_threads(false);
     }
@@ -158,7 +162,7 @@ pub unsafe extern "C" fn child_start(t: *const Thread) -> *const Regs {
     }
     trace::task_started(t, birth.parent);
     t.set_phase(Phase::Boundary);
-    sys::set_mask(t.start_mask.get() & !bit(SIGSYS));
+    signals::release_held(t, t.start_mask.get());
     t.saved().as_ptr()
 }
 
@@ -186,6 +190,16 @@ pub fn point_gs_here(t: &'static Thread) {
 pub fn leave(t: &Thread) {
     trace::task_leaves(t);
     t.leave();
+}
+
+/// The process is about to make its last call. Its memory goes with it, unless it is a
+/// process that shares the memory of another: then its block and table are free again.
+pub fn leave_process(t: &Thread) {
+    let birth = t.birth.get();
+    if birth.process && !birth.own_memory && !birth.waited_for {
+        t.actions.get().drop_user();
+        t.leave();
+    }
 }
 
 const PR_GET_DUMPABLE: u64 = 3;
@@ -221,15 +235,23 @@ fn gains_rights(t: &Thread) -> bool {
 
 /// Executes a program. The supervisor attaches first, so that the new image gets the agent
 /// before its first instruction; it lets go right afterwards.
-pub fn execute(t: &Thread, mask: u64) -> i64 {
+/// `None` when a signal came meanwhile whose handler has to run before.
+pub fn execute(t: &Thread, mask: u64) -> Option<i64> {
     let control = PROCESS.control();
     let mut dumpable_before = None;
     let mut attached = false;
+    // What an exec inherits must be what the program set: the mask with its SIGSYS bit, and
+    // an ignored SIGSYS.
+    let sigsys = if t.sigsys_blocked.get() { bit(SIGSYS) } else { 0 };
+    let inherited = mask | sigsys;
+    let generation = t.execs.get() + 1;
+    t.execs.set(generation);
+    let request = [inherited, generation, 0, 0];
     let follows = control.follow != 0 && !t.silent.get() && !request::supervisor_gone();
     if follows && control.privileged == 0 && gains_rights(t) {
         request::tell(t, RequestKind::Untraced, [UNTRACED_RIGHTS, 0, 0, 0]);
     } else if follows {
-        let mut answer = request::ask(t, RequestKind::Exec, [0; 4], &[]);
+        let mut answer = request::ask(t, RequestKind::Exec, request, &[]);
         if answer == EPERM {
             // Two reasons that we may lift ourselves: Yama's rule that only ancestors
             // attach, and a program that has made itself undumpable.
@@ -239,32 +261,37 @@ pub fn execute(t: &Thread, mask: u64) -> i64 {
             if dumpable != 1 && sys::call2(nr::PRCTL, PR_SET_DUMPABLE, 1) == 0 {
                 dumpable_before = Some(dumpable as u64);
             }
-            answer = request::ask(t, RequestKind::Exec, [0; 4], &[]);
+            answer = request::ask(t, RequestKind::Exec, request, &[]);
         }
         attached = answer == 0;
         if !attached {
             request::tell(t, RequestKind::Untraced, [answer as u64, 0, 0, 0]);
         }
     }
-    // What an exec inherits must be what the program set: the mask with its SIGSYS bit, and
-    // an ignored SIGSYS.
-    let sigsys = if t.sigsys_blocked.get() { bit(SIGSYS) } else { 0 };
-    let ignored = signals::action_of(t, SIGSYS).handler == 1;
+    let ignored = signals::action_of(t, SIGSYS).handler == 1 && !PROCESS.has_threads();
     if ignored {
         signals::set_kernel_action(SIGSYS, Some(&Action { handler: 1, ..Action::DEFAULT }), None);
     }
-    sys::set_mask(mask | sigsys);
+    // A pending signal is inherited; blocked as it is, it waits in the kernel.
     if let Some(info) = t.sigsys_pending.take() {
-        // A pending signal is inherited; blocked as it is, it waits in the kernel.
         signals::send_to_self(t, &info);
     }
-    let result = sys::on_behalf(t.nr.get(), t.args.get());
-    sys::set_mask(if t.held.get().is_some() { signals::ALL } else { ALL_BUT_SIGSYS });
+    // Signals that came meanwhile belong to this program, if it has not blocked them.
+    let mut pending = 0u64;
+    sys::call2(nr::RT_SIGPENDING, (&raw mut pending) as u64, 8);
+    let result = if t.held.get().is_some() || pending & !inherited != 0 {
+        None
+    } else {
+        // The supervisor gives the new program its mask; without it we must.
+        sys::set_mask(if attached { signals::ALL } else { inherited });
+        Some(sys::on_behalf(t.nr.get(), t.args.get()))
+    };
+    sys::set_mask(if t.held.get().is_some() { signals::ALL } else { signals::closed() });
     if ignored {
         signals::take_sigsys();
     }
     if attached {
-        request::tell(t, RequestKind::ExecFailed, [0; 4]);
+        request::tell(t, RequestKind::ExecFailed, [0, generation, 0, 0]);
     }
     if let Some(before) = dumpable_before {
         sys::call2(nr::PRCTL, PR_SET_DUMPABLE, before);

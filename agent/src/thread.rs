@@ -108,6 +108,8 @@ pub struct Thread {
     pub bare: Cell<bool>,
     /// Return address of a bare call under way.
     pub bare_return: Cell<u64>,
+    /// How many programs it has tried to execute.
+    pub execs: Cell<u64>,
     /// Signal mask a new task starts with.
     pub start_mask: Cell<u64>,
     /// What kind of task this is, for its first steps.
@@ -135,13 +137,19 @@ pub struct Birth {
     pub outer_pid: i32,
     /// Its maker is not followed.
     pub silent: bool,
+    /// Its maker waits for its end (vfork) and frees what is its.
+    pub waited_for: bool,
 }
 
+const UNMAPPED: u32 = 0;
 const FREE: u32 = 1;
 const USED: u32 = 2;
+const MAKING: u32 = 3;
+/// Other memory lies there.
+const FOREIGN: u32 = 4;
 const LEAVING: u32 = 1 << 31;
 
-/// State per block: 0 never mapped, [`FREE`], [`USED`], or `LEAVING | tid`.
+/// State per block: one of the above, or `LEAVING | tid`.
 static STATES: [AtomicU32; BLOCKS] = [const { AtomicU32::new(0) }; BLOCKS];
 
 fn block_address(index: usize) -> u64 {
@@ -155,25 +163,25 @@ impl Thread {
         for (index, state) in STATES.iter().enumerate() {
             let old = state.load(Ordering::Relaxed);
             let reusable = match old {
-                0 | FREE => true,
-                USED => false,
+                UNMAPPED | FREE => true,
+                USED | MAKING | FOREIGN => false,
                 leaving => {
                     let tid = leaving & !LEAVING;
-                    sys::call4(nr::TGKILL, pid as u64, u64::from(tid), 0, 0) == errno::ESRCH
+                    sys::call2(nr::TKILL, u64::from(tid), 0) == errno::ESRCH
                 }
             };
             if !reusable
-                || state.compare_exchange(old, USED, Ordering::Acquire, Ordering::Relaxed).is_err()
+                || state.compare_exchange(old, MAKING, Ordering::Acquire, Ordering::Relaxed).is_err()
             {
                 continue;
             }
             let block = block_address(index);
-            if old == 0 && !sys::map_at(block + GUARD, BLOCK - GUARD, sys::READ | sys::WRITE) {
+            if old == UNMAPPED && !sys::map_at(block + GUARD, BLOCK - GUARD, sys::READ | sys::WRITE) {
                 if sys::call4(nr::MADVISE, block + GUARD, BLOCK - GUARD, 0, 0) == 0 {
-                    // Somebody else's memory: never look here again.
+                    state.store(FOREIGN, Ordering::Release);
                     continue;
                 }
-                state.store(0, Ordering::Release);
+                state.store(UNMAPPED, Ordering::Release);
                 return None;
             }
             let thread = (block + THREAD) as *const Thread;
@@ -210,6 +218,7 @@ impl Thread {
                     watch: Cell::new(false),
                     bare: Cell::new(false),
                     bare_return: Cell::new(0),
+                    execs: Cell::new(0),
                     start_mask: Cell::new(0),
                     birth: Cell::new(Birth {
                         own_memory: false,
@@ -218,6 +227,7 @@ impl Thread {
                         parent: 0,
                         outer_pid: 0,
                         silent: false,
+                        waited_for: false,
                     }),
                     ring: Cell::new(None),
                     ring_index: Cell::new(0),
@@ -225,6 +235,7 @@ impl Thread {
                 });
                 &*thread
             };
+            state.store(USED, Ordering::Release);
             return Some(thread);
         }
         None
@@ -274,12 +285,15 @@ impl Thread {
     pub fn for_each_other(&self, mut each: impl FnMut(&Thread)) {
         for (index, state) in STATES.iter().enumerate() {
             let state = state.load(Ordering::Acquire);
-            if state == 0 {
+            if state == UNMAPPED {
                 break;
+            }
+            if state != USED || index == self.index.get() as usize {
+                continue;
             }
             // SAFETY: a block in use is mapped and its `Thread` written.
             let other = unsafe { &*((block_address(index) + THREAD) as *const Thread) };
-            if state == USED && index != self.index.get() as usize && other.pid == self.pid {
+            if other.pid == self.pid {
                 each(other);
             }
         }
@@ -289,8 +303,11 @@ impl Thread {
     pub fn forget_others(&self) {
         for (index, state) in STATES.iter().enumerate() {
             match state.load(Ordering::Relaxed) {
-                0 => break,
+                UNMAPPED => break,
+                FOREIGN => {}
                 _ if index == self.index.get() as usize => {}
+                // Perhaps not mapped yet: to map it again then fails, and shows that it was.
+                MAKING => state.store(FOREIGN, Ordering::Relaxed),
                 _ => state.store(FREE, Ordering::Relaxed),
             }
         }

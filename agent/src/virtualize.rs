@@ -28,6 +28,8 @@ pub enum Outcome {
     Call,
     /// It is answered.
     Result(i64),
+    /// Signals that came meanwhile are to be delivered; then it begins again.
+    Again,
 }
 
 const QUIET: Behaviour = Behaviour::SIGNAL_ACTION
@@ -73,7 +75,10 @@ pub fn special(
     } else if behaviour.has(Behaviour::CREATES_TASK) {
         task::create(t, regs, *mask)
     } else if behaviour.has(Behaviour::EXECUTES) {
-        task::execute(t, *mask)
+        match task::execute(t, *mask) {
+            Some(result) => result,
+            None => return Outcome::Again,
+        }
     } else if behaviour.has(Behaviour::SEGMENT_BASE) {
         bare::take_over(t, args)
     } else {
@@ -82,13 +87,16 @@ pub fn special(
     Outcome::Result(result)
 }
 
-/// Under a filter of the program's, the emulated call is also made for real, so that the
-/// filter decides about it; what it changed in the kernel is set right afterwards.
+/// Under a filter of the program's, the emulated call is also made for real, with arguments
+/// that change nothing, so that the filter decides about it: it cannot look behind pointers.
 fn shadowed(t: &Thread, emulate: impl FnOnce() -> i64) -> i64 {
     if PROCESS.is_filtered() {
-        let verdict = sys::on_behalf(t.nr.get(), t.args.get());
-        signals::take_signal_stack(t);
-        sys::set_mask(signals::ALL_BUT_SIGSYS);
+        let [first, _, _, size, ..] = t.args.get();
+        let harmless = match t.nr.get() {
+            nr::SIGALTSTACK => [0; 6],
+            _ => [first, 0, 0, size, 0, 0],
+        };
+        let verdict = sys::on_behalf(t.nr.get(), harmless);
         if verdict < 0 {
             return verdict;
         }
@@ -115,6 +123,10 @@ pub fn adjust(t: &'static Thread, behaviour: Behaviour, call: &mut Call) -> Outc
     }
     if behaviour.has(Behaviour::TRACES) {
         return become_tracee(t, call);
+    }
+    if behaviour.has(Behaviour::ENDS_PROCESS) {
+        task::leave_process(t);
+        return Outcome::Call;
     }
     if behaviour.has(Behaviour::ENDS_TASK) {
         task::leave(t);
@@ -394,6 +406,9 @@ fn take_pending(t: &Thread, call: &Call) -> Outcome {
     }
 }
 
+/// `io_uring_enter` flag (include/uapi/linux/io_uring.h).
+const IORING_ENTER_EXT_ARG: u64 = 1 << 3;
+
 /// Takes SIGSYS out of the signal set that argument `index` points to: a call that waits
 /// with SIGSYS blocked would die of the first call its handler makes.
 fn clean_mask(t: &Thread, behaviour: Behaviour, call: &mut Call, index: usize) {
@@ -403,7 +418,13 @@ fn clean_mask(t: &Thread, behaviour: Behaviour, call: &mut Call, index: usize) {
         return;
     }
     let copy = t.mask_copy.as_ptr() as u64;
-    if behaviour.has(Behaviour::MASK_STRUCT) {
+    if call.nr == nr::IO_URING_ENTER && call.args[3] & IORING_ENTER_EXT_ARG != 0 {
+        // Not a set but a struct io_uring_getevents_arg: the set's address, its size, a time.
+        let Ok([set, size, time, _]) = uaccess::get::<[u64; 4]>(t, pointer) else { return };
+        let Ok(mask) = uaccess::get::<u64>(t, set) else { return };
+        t.temporary.set(Some(mask));
+        t.mask_copy.set([copy + 24, size, time, mask & !bit(SIGSYS)]);
+    } else if behaviour.has(Behaviour::MASK_STRUCT) {
         let Ok([set, size]) = uaccess::get::<[u64; 2]>(t, pointer) else { return };
         if set == 0 || size != 8 {
             return;

@@ -64,6 +64,8 @@ impl Drain {
             ring.head.store(0, Ordering::Relaxed);
             ring.tail.store(0, Ordering::Relaxed);
             self.latest.remove(&index);
+            // Whoever takes it next must not be found under the old id.
+            ring.pid.store(0, Ordering::Relaxed);
             ring.state.store(ring::FREE, Ordering::Release);
             gone(task);
         }

@@ -14,10 +14,8 @@ use std::os::unix::fs::FileExt;
 use crossgate_wire::arena::Geometry;
 use nix::errno::Errno;
 use nix::sys::ptrace;
-use nix::sys::signal::Signal;
 use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
 use crate::image;
@@ -85,8 +83,9 @@ impl<'a> Injector<'a> {
 
     /// Puts the agent into `pid` and lets go of it. On refusal the process is still
     /// attached and stopped, its registers and code as they were.
-    pub fn inject(&self, pid: Pid) -> Result<()> {
-        let mut stopped = Stopped::new(pid)?;
+    /// `mask` is the signal mask it is to have, where that is not the one it has.
+    pub fn inject(&self, pid: Pid, mask: Option<u64>) -> Result<()> {
+        let mut stopped = Stopped::new(pid, mask)?;
         if stopped.regs.cs != USER_CS {
             return Err(Refusal::Untouched("it is a 32-bit program".into()));
         }
@@ -225,12 +224,33 @@ impl<'a> Injector<'a> {
     }
 }
 
-/// Waits for `pid`, whatever of our own signals come in between.
-pub fn wait_for(pid: Pid) -> nix::Result<WaitStatus> {
+/// What [`wait_for`] saw.
+pub enum Waited {
+    /// It is stopped: the status of waitpid(2).
+    Stopped(i32),
+    /// It has ended; its status is still to be collected.
+    Gone,
+}
+
+/// Waits until `pid` is stopped or gone, whatever of our own signals come in between.
+pub fn wait_for(pid: Pid) -> nix::Result<Waited> {
     loop {
-        match waitpid(pid, Some(WaitPidFlag::__WALL)) {
-            Err(Errno::EINTR) => {}
-            other => return other,
+        // SAFETY: zero is a valid siginfo; the calls write to the locals only.
+        let waited = unsafe {
+            let mut info: libc::siginfo_t = std::mem::zeroed();
+            let flags = libc::WEXITED | libc::WSTOPPED | libc::WNOWAIT | libc::__WALL;
+            let found = libc::waitid(libc::P_PID, pid.as_raw() as u32, &raw mut info, flags);
+            let ended = matches!(info.si_code, libc::CLD_EXITED | libc::CLD_KILLED | libc::CLD_DUMPED);
+            let mut status = 0;
+            match Errno::result(found) {
+                Ok(_) if ended => Ok(Waited::Gone),
+                Ok(_) => Errno::result(libc::waitpid(pid.as_raw(), &raw mut status, libc::__WALL))
+                    .map(|_| Waited::Stopped(status)),
+                Err(e) => Err(e),
+            }
+        };
+        if !matches!(waited, Err(Errno::EINTR)) {
+            return waited;
         }
     }
 }
@@ -285,17 +305,18 @@ struct Stopped {
     regs: libc::user_regs_struct,
     mask: u64,
     /// Signals that came in between, to be sent again.
-    later: Vec<Signal>,
+    later: Vec<i32>,
 }
 
 impl Stopped {
-    fn new(pid: Pid) -> Result<Self> {
+    fn new(pid: Pid, wanted: Option<u64>) -> Result<Self> {
         let regs = ptrace::getregs(pid)?;
         let mut mask = 0u64;
         // SAFETY: writes eight bytes to `mask`.
         Errno::result(unsafe {
             libc::ptrace(PTRACE_GETSIGMASK as _, pid.as_raw(), 8, &raw mut mask)
         })?;
+        let mask = wanted.unwrap_or(mask);
         let stopped = Self { pid, regs, mask, later: Vec::new() };
         // Nothing but our own breakpoints may come in between.
         stopped.set_mask(!(1 << (libc::SIGTRAP - 1)))?;
@@ -313,14 +334,13 @@ impl Stopped {
     fn run_to_trap(&mut self) -> Result<()> {
         loop {
             ptrace::cont(self.pid, None)?;
-            match wait_for(self.pid)? {
-                WaitStatus::Stopped(_, Signal::SIGTRAP) => return Ok(()),
-                WaitStatus::Stopped(_, Signal::SIGSEGV | Signal::SIGILL | Signal::SIGBUS) => {
+            let Waited::Stopped(status) = wait_for(self.pid)? else { return Err(Refusal::Gone) };
+            match libc::WSTOPSIG(status) {
+                libc::SIGTRAP => return Ok(()),
+                libc::SIGSEGV | libc::SIGILL | libc::SIGBUS => {
                     return Err(Refusal::Untouched("the agent fails in it".into()));
                 }
-                WaitStatus::Stopped(_, other) => self.later.push(other),
-                WaitStatus::Exited(..) | WaitStatus::Signaled(..) => return Err(Refusal::Gone),
-                _ => {}
+                other => self.later.push(other),
             }
         }
     }
@@ -352,7 +372,8 @@ impl Stopped {
         ptrace::detach(self.pid, None)?;
         for signal in self.later {
             // The process may be gone by now, and then so is the signal.
-            let _ = nix::sys::signal::kill(self.pid, signal);
+            // SAFETY: a plain system call.
+            unsafe { libc::kill(self.pid.as_raw(), signal) };
         }
         Ok(())
     }

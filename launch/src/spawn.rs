@@ -3,12 +3,10 @@
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
 use nix::errno::Errno;
-use nix::sys::signal::Signal;
-use nix::sys::wait::WaitStatus;
 use nix::unistd::Pid;
 
 use crate::error::{Error, Result, reason};
-use crate::inject::wait_for;
+use crate::inject::{Waited, wait_for};
 use crate::program::Program;
 
 /// Which of the standard descriptors were closed when this program started, a bit each.
@@ -61,8 +59,9 @@ pub fn start(program: &Program) -> Result<Pid> {
     }
     let child = Pid::from_raw(child);
     match wait_for(child) {
-        Ok(WaitStatus::Stopped(_, Signal::SIGTRAP)) => Ok(child),
+        Ok(Waited::Stopped(status)) if libc::WSTOPSIG(status) == libc::SIGTRAP => Ok(child),
         Ok(_) => {
+            let _ = nix::sys::wait::waitpid(child, None);
             let errno = Errno::from_raw(start.error.load(Ordering::Relaxed));
             Err(exec_error(&program.path.display().to_string(), errno))
         }

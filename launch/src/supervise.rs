@@ -22,13 +22,12 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::ptrace;
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
-use nix::sys::wait::WaitStatus;
 use nix::unistd::Pid;
 
 use crate::arena::OwnArena;
 use crate::drain::{Drain, wake};
 use crate::error::{Error, Result};
-use crate::inject::{Injector, Refusal, wait_for};
+use crate::inject::{Injector, Refusal};
 use crate::namespaces;
 use crate::program::Program;
 use crate::scan::{self, Scanner};
@@ -145,6 +144,32 @@ extern "C" fn on_child(_: libc::c_int) {
     }
 }
 
+/// The heartbeat of the arena in use.
+static HEARTBEAT: AtomicPtr<AtomicU32> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Beats also while this process waits: for a reader of its output, for a program.
+extern "C" fn beat(_: libc::c_int) {
+    let heartbeat = HEARTBEAT.load(Ordering::Relaxed);
+    if !heartbeat.is_null() {
+        // SAFETY: points into the arena for as long as it is set.
+        unsafe { (*heartbeat).fetch_add(1, Ordering::Relaxed) };
+    }
+}
+
+/// Starts the timer behind [`beat`].
+fn start_heartbeat(heartbeat: &AtomicU32) {
+    HEARTBEAT.store(heartbeat.as_ptr().cast(), Ordering::Relaxed);
+    let action =
+        SigAction::new(SigHandler::Handler(beat), SaFlags::SA_RESTART, SigSet::empty());
+    let every = libc::timeval { tv_sec: 0, tv_usec: 500_000 };
+    let timer = libc::itimerval { it_interval: every, it_value: every };
+    // SAFETY: the handler only touches an atomic; the timer is this process's own.
+    unsafe {
+        let _ = sigaction(Signal::SIGALRM, &action);
+        libc::setitimer(libc::ITIMER_REAL, &raw const timer, std::ptr::null_mut());
+    }
+}
+
 extern "C" fn pass_on(signal: libc::c_int) {
     let first = FIRST.load(Ordering::Relaxed);
     if first != 0 {
@@ -180,11 +205,12 @@ pub fn run(program: &Program, options: &Options, observer: &mut dyn Observer) ->
     handle(Signal::SIGTERM, SigHandler::Handler(pass_on));
     handle(Signal::SIGHUP, SigHandler::Handler(pass_on));
 
+    start_heartbeat(&arena.control().heartbeat);
     let base = arena.control().agent_base.load(Ordering::Relaxed);
     let injector = Injector::new(base, arena.geometry(), arena.fd());
-    if let Err(why) = injector.inject(first) {
+    if let Err(why) = injector.inject(first, None) {
         let _ = nix::sys::signal::kill(first, Signal::SIGKILL);
-        let _ = wait_for(first);
+        let _ = nix::sys::wait::waitpid(first, None);
         let shown = program.path.display();
         return Err(match why {
             Refusal::Gone => Error::own(format!("{shown}: ended before it could start")),
@@ -211,6 +237,7 @@ pub fn run(program: &Program, options: &Options, observer: &mut dyn Observer) ->
     supervisor.know(first);
     let ending = supervisor.serve();
     DOORBELL.store(std::ptr::null_mut(), Ordering::Relaxed);
+    HEARTBEAT.store(std::ptr::null_mut(), Ordering::Relaxed);
     Ok(ending)
 }
 
@@ -218,6 +245,12 @@ pub fn run(program: &Program, options: &Options, observer: &mut dyn Observer) ->
 #[derive(Clone, Copy)]
 struct Executing {
     pid: Pid,
+    /// Signal mask that the new program is to have.
+    mask: u64,
+    /// Which of the task's requests it was.
+    generation: u64,
+    /// The exec failed: detach at the next stop.
+    leaving: bool,
 }
 
 struct Supervisor<'a> {
@@ -233,7 +266,7 @@ struct Supervisor<'a> {
     processes: HashMap<i32, OwnedFd>,
     /// By thread id.
     executing: HashMap<i32, Executing>,
-    /// Thread that owns the scratch area.
+    /// Process that owns the scratch area.
     scanning: Option<i32>,
     /// Slots of those who wait for it.
     scan_queue: Vec<usize>,
@@ -267,6 +300,10 @@ impl Supervisor<'_> {
             }
             if self.ending.is_some() && self.executing.is_empty() {
                 self.look_at_processes();
+                // A process that has just ended may have left word of a child.
+                if self.answer_requests() > 0 {
+                    continue;
+                }
                 if self.processes.is_empty() {
                     break;
                 }
@@ -322,13 +359,16 @@ impl Supervisor<'_> {
                 let control = self.arena.control();
                 control.supervisor.store(std::process::id() as i32, Ordering::Relaxed);
                 FIRST.store(0, Ordering::Relaxed);
+                // Timers are not inherited.
+                start_heartbeat(&control.heartbeat);
                 loop {
                     let bell = control.doorbell.load(Ordering::Acquire);
                     control.heartbeat.fetch_add(1, Ordering::Relaxed);
                     self.answer_requests();
                     self.reap();
                     self.look_at_processes();
-                    if self.processes.is_empty() && self.executing.is_empty() {
+                    let idle = self.answer_requests() == 0;
+                    if idle && self.processes.is_empty() && self.executing.is_empty() {
                         std::process::exit(0);
                     }
                     self.sleep(bell, LONGEST);
@@ -376,14 +416,41 @@ impl Supervisor<'_> {
                     continue;
                 }
             }
-            self.processes.remove(&pid);
-            self.executing.retain(|_, e| e.pid.as_raw() != pid);
-            if self.options.hook == HookKind::Trace {
-                self.drain.retire(pid);
-                self.read_rings(u64::MAX);
-            }
             let ending = if pid == self.first.as_raw() { self.ending } else { None };
-            self.observer.process_gone(pid, ending);
+            self.gone(pid, ending);
+        }
+    }
+
+    /// A process has ended: what it held is free, what it wrote is handed on.
+    fn gone(&mut self, pid: i32, ending: Option<Ending>) {
+        self.processes.remove(&pid);
+        self.executing.retain(|_, e| e.pid.as_raw() != pid);
+        self.release_requests(pid);
+        if self.options.hook == HookKind::Trace {
+            self.drain.retire(pid);
+            self.read_rings(u64::MAX);
+        }
+        self.observer.process_gone(pid, ending);
+    }
+
+    /// Frees the slots of a process that is gone, and the scratch area if it had it. Words
+    /// that it left for us stay.
+    fn release_requests(&mut self, pid: i32) {
+        let control = self.arena.control();
+        for (index, slot) in control.requests.iter().enumerate() {
+            let waits = slot.wants_answer.load(Ordering::Relaxed) != 0;
+            let state = slot.state.load(Ordering::Acquire);
+            let pending = state == REQUEST_SENT || state == REQUEST_ANSWERED;
+            if slot.pid.load(Ordering::Relaxed) == pid && waits && pending {
+                self.scan_queue.retain(|&queued| queued != index);
+                slot.state.store(REQUEST_FREE, Ordering::Release);
+            }
+        }
+        if self.scanning == Some(pid) {
+            self.scanning = None;
+            if let Some(next) = self.scan_queue.pop() {
+                self.scan(next);
+            }
         }
     }
 
@@ -441,6 +508,11 @@ impl Supervisor<'_> {
         }
         if status >> 8 == EXEC_STOP {
             self.executed(pid);
+        } else if self.executing.get(&pid.as_raw()).is_some_and(|e| e.leaving) {
+            self.executing.remove(&pid.as_raw());
+            let signal = if status >> 16 == 0 { libc::WSTOPSIG(status) } else { 0 };
+            // SAFETY: lets go of a stopped tracee, which gets the signal it was stopped for.
+            unsafe { libc::ptrace(libc::PTRACE_DETACH, pid.as_raw(), 0, signal) };
         } else if status >> 16 == GROUP_STOP {
             if libc::WSTOPSIG(status) == libc::SIGTRAP {
                 let _ = ptrace::cont(pid, None);
@@ -449,22 +521,23 @@ impl Supervisor<'_> {
                 unsafe { libc::ptrace(libc::PTRACE_LISTEN, pid.as_raw(), 0, 0) };
             }
         } else {
-            let signal = Signal::try_from(libc::WSTOPSIG(status)).ok();
-            let _ = ptrace::cont(pid, signal);
+            // By number: real-time signals have no name.
+            // SAFETY: continues a stopped tracee with the signal it was stopped for.
+            unsafe { libc::ptrace(libc::PTRACE_CONT, pid.as_raw(), 0, libc::WSTOPSIG(status)) };
         }
     }
 
     /// `pid` is stopped at the first instruction of a new program.
     fn executed(&mut self, pid: Pid) {
         let tid = ptrace::getevent(pid).map_or(pid.as_raw(), |tid| tid as i32);
-        self.executing.remove(&tid);
-        self.executing.remove(&pid.as_raw());
+        let by_thread = self.executing.remove(&tid);
+        let executing = self.executing.remove(&pid.as_raw()).or(by_thread);
         if self.options.hook == HookKind::Trace {
             self.drain.retire(pid.as_raw());
             self.read_rings(u64::MAX);
         }
         self.observer.executed(pid.as_raw(), tid);
-        match self.injector.inject(pid) {
+        match self.injector.inject(pid, executing.map(|e| e.mask)) {
             Ok(()) | Err(Refusal::Gone) => {}
             Err(Refusal::Untouched(why)) => {
                 let _ = ptrace::detach(pid, None);
@@ -513,11 +586,11 @@ impl Supervisor<'_> {
         let tid = Pid::from_raw(slot.tid.load(Ordering::Relaxed));
         let args: [u64; 4] = std::array::from_fn(|i| slot.args[i].load(Ordering::Relaxed));
         if kind == RequestKind::Exec as u32 {
-            let result = self.attach(pid, tid);
+            let result = self.attach(pid, tid, args[0], args[1]);
             self.reply(index, result);
         } else if kind == RequestKind::ExecFailed as u32 {
             self.reply(index, 0);
-            self.let_go(tid);
+            self.let_go(tid, args[1]);
         } else if kind == RequestKind::Task as u32 {
             let result = self.introduced(Task { pid: pid.as_raw(), tid: tid.as_raw() }, args);
             self.reply(index, result);
@@ -525,8 +598,13 @@ impl Supervisor<'_> {
             self.reply(index, 0);
             // Where ids differ the child introduces itself.
             let child = Pid::from_raw(args[0] as i32);
-            if self.arena.control().foreign.load(Ordering::Relaxed) == 0 && self.belongs(child) {
-                self.know(child);
+            if self.arena.control().foreign.load(Ordering::Relaxed) == 0 {
+                if self.belongs(child) {
+                    self.know(child);
+                } else if nix::sys::signal::kill(child, None) == Err(Errno::ESRCH) {
+                    // It has come and gone since.
+                    self.gone(child.as_raw(), None);
+                }
             }
         } else if kind == RequestKind::Site as u32 {
             let report = site_report(pid, args);
@@ -610,7 +688,12 @@ impl Supervisor<'_> {
     }
 
     /// Attaches to a task that is about to execute a program. Gives 0 or `-errno`.
-    fn attach(&mut self, pid: Pid, tid: Pid) -> i64 {
+    fn attach(&mut self, pid: Pid, tid: Pid, mask: u64, generation: u64) -> i64 {
+        if let Some(executing) = self.executing.get_mut(&tid.as_raw()) {
+            // Its last exec failed and we have not let go yet.
+            *executing = Executing { pid, mask, generation, leaving: false };
+            return 0;
+        }
         let thread = pid == tid || fs::exists(format!("/proc/{pid}/task/{tid}")).unwrap_or(false);
         if !thread || !self.belongs(pid) {
             return -i64::from(libc::ESRCH);
@@ -619,30 +702,24 @@ impl Supervisor<'_> {
             Ok(()) => {
                 // A vfork child executes before its maker can tell of it.
                 self.know(pid);
-                self.executing.insert(tid.as_raw(), Executing { pid });
+                let executing = Executing { pid, mask, generation, leaving: false };
+                self.executing.insert(tid.as_raw(), executing);
                 0
             }
             Err(e) => -i64::from(e as i32),
         }
     }
 
-    /// Detaches from a task whose exec failed: it must be stopped for that.
-    fn let_go(&mut self, tid: Pid) {
-        if self.executing.remove(&tid.as_raw()).is_none() {
-            return;
-        }
-        // SAFETY: interrupts a task we are attached to.
-        if unsafe { libc::ptrace(libc::PTRACE_INTERRUPT, tid.as_raw(), 0, 0) } < 0 {
-            return;
-        }
-        match wait_for(tid) {
-            Ok(WaitStatus::Stopped(_, signal)) => {
-                let _ = ptrace::detach(tid, signal);
-            }
-            Ok(WaitStatus::PtraceEvent(..)) => {
-                let _ = ptrace::detach(tid, None);
-            }
-            _ => {}
+    /// Detaches from a task whose exec failed. It must be stopped for that, and we must not
+    /// wait for it: it may be waiting for us.
+    fn let_go(&mut self, tid: Pid, generation: u64) {
+        // Slots are not read in the order of time: it may have asked again since.
+        if let Some(executing) = self.executing.get_mut(&tid.as_raw())
+            && executing.generation == generation
+        {
+            executing.leaving = true;
+            // SAFETY: interrupts a task we are attached to.
+            unsafe { libc::ptrace(libc::PTRACE_INTERRUPT, tid.as_raw(), 0, 0) };
         }
     }
 
@@ -666,7 +743,7 @@ impl Supervisor<'_> {
             // after our answer.
             unsafe { scratch.add(i).write(SiteEntry { address, movable: movable as u64 }) };
         }
-        self.scanning = Some(slot.tid.load(Ordering::Relaxed));
+        self.scanning = Some(pid.as_raw());
         self.reply(index, found.sites.len() as i64);
     }
 }

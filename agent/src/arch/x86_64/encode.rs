@@ -45,16 +45,14 @@ pub fn number_load(before: &[u8], nr: u64) -> Option<NumberLoad> {
     None
 }
 
-/// The number that the instruction before a call loads, when nobody knows what `rax` holds:
-/// for bytes that a disassembler has found to be code, up to the call.
-pub fn any_number_load(before: &[u8]) -> Option<u64> {
-    if let [.., 0x48, 0xc7, 0xc0, a, b, c, d] = *before {
-        return Some(i64::from(i32::from_le_bytes([a, b, c, d])) as u64);
+/// The number that an instruction loads, whose bytes are `instruction`, where nobody knows
+/// what `rax` holds at the call.
+pub fn any_number_load(instruction: &[u8]) -> Option<u64> {
+    match *instruction {
+        [0x48, 0xc7, 0xc0, a, b, c, d] => Some(i64::from(i32::from_le_bytes([a, b, c, d])) as u64),
+        [0xb8, a, b, c, d] => Some(u64::from(u32::from_le_bytes([a, b, c, d]))),
+        _ => None,
     }
-    if let [.., 0xb8, a, b, c, d] = *before {
-        return Some(u64::from(u32::from_le_bytes([a, b, c, d])));
-    }
-    None
 }
 
 /// Signed distance from the end of an instruction to `to`, if it fits.
