@@ -16,7 +16,9 @@ use core::cmp::Ordering;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use crossgate_wire::RequestKind;
-use crossgate_wire::arena::{Mode, SiteEntry, SiteKind, SiteReason};
+use crossgate_wire::arena::{
+    Mode, SITE_ENTERED, SITE_LOADS_NUMBER, SiteEntry, SiteKind, SiteReason,
+};
 
 use crate::arch::x86_64::encode::{self, JUMP_LEN, SYSCALL, SYSCALL_LEN, TRAMPOLINE};
 use crate::arch::x86_64::frame::Context;
@@ -325,13 +327,20 @@ fn patch(
     let before = &around.before[BEFORE - around.before_len..];
 
     // 1. mov → jmp
-    let nr = nr.or_else(|| match movable {
-        // The disassembler has said where the last instruction begins.
-        Movable::Known(len @ (5 | 7)) if len <= before.len() => {
-            encode::any_number_load(&before[before.len() - len..])
+    let nr = match movable {
+        Movable::Ask => nr,
+        // The disassembler has said what the last instruction is, and whether the call has
+        // another way in, on which it would not be caught.
+        Movable::Known(entry) if entry.flags == SITE_LOADS_NUMBER => {
+            let long =
+                before.len().checked_sub(7).and_then(|at| encode::any_number_load(&before[at..]));
+            let short = || {
+                before.len().checked_sub(5).and_then(|at| encode::any_number_load(&before[at..]))
+            };
+            long.or_else(short)
         }
-        _ => None,
-    });
+        Movable::Known(_) => None,
+    };
     if let Some(nr) = nr
         && let Some(load) = encode::number_load(before, nr)
     {
@@ -377,7 +386,7 @@ fn redirect(
     if table.relied_on(index, start, start + JUMP_LEN as u64) {
         return Err(SiteReason::Overlaps);
     }
-    if start / PAGE != after / PAGE && is_writable(start) {
+    if !table.window.holds(start) && is_writable(start) {
         return Err(SiteReason::Writable);
     }
     let at = table.near.take_near(start).ok_or(SiteReason::NoRoom)?;
@@ -437,8 +446,8 @@ fn pun(table: &mut Sites, index: usize, next: Option<[u8; 3]>) -> Result<(), Sit
 enum Movable {
     /// The supervisor, which has a disassembler, knows.
     Ask,
-    /// So many bytes of instructions, which no task is in the middle of.
-    Known(usize),
+    /// What a scan has found out, while no task can be in the middle of it.
+    Known(SiteEntry),
 }
 
 /// Moves instructions before the site into a trampoline.
@@ -452,7 +461,8 @@ fn relocate(
     let after = table.sites[index].after;
     let site = after - SYSCALL_LEN as u64;
     let len = match movable {
-        Movable::Known(len) => len,
+        Movable::Known(entry) if entry.flags & SITE_ENTERED != 0 => 0,
+        Movable::Known(entry) => entry.movable as usize,
         Movable::Ask => {
             let mut moved = [0u8; 16];
             let len = request::ask_with(t, RequestKind::Relocate, [site, 0, 0, 0], &[], |slot| {
@@ -720,7 +730,7 @@ pub fn scan(t: &Thread, start: u64, len: u64) {
             break;
         };
         if table.sites[index].kind.is_none() {
-            decide(t, &mut table, index, None, Movable::Known(entry.movable as usize));
+            decide(t, &mut table, index, None, Movable::Known(entry));
         }
         blind |= !table.sites[index].is_patched();
     }

@@ -171,12 +171,15 @@ impl Thread {
                 }
             };
             if !reusable
-                || state.compare_exchange(old, MAKING, Ordering::Acquire, Ordering::Relaxed).is_err()
+                || state
+                    .compare_exchange(old, MAKING, Ordering::Acquire, Ordering::Relaxed)
+                    .is_err()
             {
                 continue;
             }
             let block = block_address(index);
-            if old == UNMAPPED && !sys::map_at(block + GUARD, BLOCK - GUARD, sys::READ | sys::WRITE) {
+            if old == UNMAPPED && !sys::map_at(block + GUARD, BLOCK - GUARD, sys::READ | sys::WRITE)
+            {
                 if sys::call4(nr::MADVISE, block + GUARD, BLOCK - GUARD, 0, 0) == 0 {
                     state.store(FOREIGN, Ordering::Release);
                     continue;

@@ -131,7 +131,9 @@ proptest! {
         }
         let long = [&lead[..], &[0x48, 0xc7, 0xc0], &number.to_le_bytes()].concat();
         let nr = i64::from(number as i32) as u64;
-        prop_assert_eq!(check_number_load(&long, nr), Some(NumberLoad { len: 7, nr: number }));
+        if !matches!(prefix, 0x40..=0x4f | 0x66 | 0x67 | 0xf0 | 0xf2 | 0xf3) {
+            prop_assert_eq!(check_number_load(&long, nr), Some(NumberLoad { len: 7, nr: number }));
+        }
         prop_assert_eq!(check_any_number_load(&long), Some(nr));
     }
 }

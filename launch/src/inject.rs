@@ -240,7 +240,8 @@ pub fn wait_for(pid: Pid) -> nix::Result<Waited> {
             let mut info: libc::siginfo_t = std::mem::zeroed();
             let flags = libc::WEXITED | libc::WSTOPPED | libc::WNOWAIT | libc::__WALL;
             let found = libc::waitid(libc::P_PID, pid.as_raw() as u32, &raw mut info, flags);
-            let ended = matches!(info.si_code, libc::CLD_EXITED | libc::CLD_KILLED | libc::CLD_DUMPED);
+            let ended =
+                matches!(info.si_code, libc::CLD_EXITED | libc::CLD_KILLED | libc::CLD_DUMPED);
             let mut status = 0;
             match Errno::result(found) {
                 Ok(_) if ended => Ok(Waited::Gone),

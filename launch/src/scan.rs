@@ -6,9 +6,10 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
-use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction};
+use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, Register};
 use nix::unistd::Pid;
 use object::{Object, ObjectSection, ObjectSegment, SegmentFlags};
 
@@ -56,19 +57,32 @@ fn mapping(line: &str) -> Option<Mapping> {
 pub struct CodeMap {
     /// Executable segments: virtual address, offset in the file, length.
     segments: Vec<(u64, u64, u64)>,
-    /// Starts of functions, sorted.
-    functions: Vec<u64>,
-    /// Call instructions, sorted, each with the length of what may be moved before it.
-    sites: Vec<(u64, usize)>,
+    /// Functions, sorted by their starts.
+    functions: Vec<Range<u64>>,
+    /// Call instructions, sorted.
+    sites: Vec<Site>,
     /// There are bytes of a call instruction outside all functions.
     blind: bool,
+}
+
+/// A call instruction that the disassembler has found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Site {
+    /// Its address: in the file, or in the process.
+    pub address: u64,
+    /// Length of the instructions before it that may be moved; 0 for none.
+    pub movable: usize,
+    /// The instruction before it loads the call's number.
+    pub loads_number: bool,
+    /// A branch of its function leads straight to it.
+    pub entered: bool,
 }
 
 /// What was found in a range of a process.
 #[derive(Debug, Default)]
 pub struct Found {
-    /// Call instructions, each with the length of what may be moved before it.
-    pub sites: Vec<(u64, usize)>,
+    /// Call instructions, by their addresses in the process.
+    pub sites: Vec<Site>,
     /// Some code could not be searched: nothing says where its functions begin.
     pub blind: bool,
 }
@@ -99,12 +113,12 @@ impl Scanner {
                     continue;
                 }
                 let bias = map.start.wrapping_sub(map.offset).wrapping_add(offset);
-                let here = code.sites.iter().filter_map(|&(site, movable)| {
-                    let in_file = site.checked_sub(address)? + offset;
-                    (in_file >= first && in_file < last)
-                        .then(|| (bias.wrapping_add(site).wrapping_sub(address), movable))
+                let here = code.sites.iter().filter_map(|&site| {
+                    let in_file = site.address.checked_sub(address)?.checked_add(offset)?;
+                    let address = bias.wrapping_add(site.address).wrapping_sub(address);
+                    (in_file >= first && in_file < last).then_some(Site { address, ..site })
                 });
-                found.sites.extend(here.filter(|(a, _)| *a >= start && *a < end));
+                found.sites.extend(here.filter(|s| s.address >= start && s.address < end));
             }
         }
         found
@@ -133,44 +147,53 @@ pub fn code_map(bytes: &[u8]) -> Option<CodeMap> {
             code.segments.push((segment.address(), offset, size));
         }
     }
-    code.functions = function_starts(&elf);
+    code.functions = functions(&elf);
     let mut last = None;
-    for call in calls_in(&code, bytes) {
-        let next = code.functions.partition_point(|&f| f <= call);
-        let Some(index) = next.checked_sub(1) else {
+    for call in calls_in(&elf, &code, bytes) {
+        let next = code.functions.partition_point(|f| f.start <= call);
+        let Some(index) = next.checked_sub(1).filter(|&i| call < code.functions[i].end) else {
+            // Outside all functions: data, or code that nobody has described.
             code.blind = true;
             continue;
         };
         if last.replace(index) == Some(index) {
             continue;
         }
-        let start = code.functions[index];
-        let limit = code.functions.get(next).copied().unwrap_or(u64::MAX);
-        let Some(body) = code.bytes(bytes, start, limit) else {
+        let function = code.functions[index].clone();
+        let Some(body) = code.bytes(bytes, function.start, function.end) else {
             code.blind = true;
             continue;
         };
-        let mut decoder = Decoder::with_ip(64, body, start, DecoderOptions::NONE);
-        let mut instruction = Instruction::default();
-        while decoder.can_decode() {
-            decoder.decode_out(&mut instruction);
-            if instruction.code() == Code::Syscall {
-                let site = instruction.ip();
-                code.sites.push((site, movable(body, start, site, MOST_MOVED).unwrap_or(0)));
-            }
-        }
+        // The entry of a signal's return begins a byte early, so that unwinders that look
+        // for the instruction before an address find it.
+        let early = usize::from(body.get(1..).is_some_and(|b| b.starts_with(&SIGNAL_RETURN)));
+        let decoded = Decoded::new(&body[early..], function.start + early as u64);
+        let sites: Vec<u64> = decoded.calls().collect();
+        code.sites.extend(sites.into_iter().map(|address| decoded.site(address)));
     }
-    code.sites.sort_unstable();
+    code.sites.sort_unstable_by_key(|site| site.address);
     code.sites.dedup();
     Some(code)
 }
 
-/// Addresses, in order, at which the file has the bytes of a call instruction, whatever
-/// they are there.
-fn calls_in(code: &CodeMap, file: &[u8]) -> Vec<u64> {
+/// `mov $15, %rax; syscall`, as every C library has it: debuggers recognise these bytes.
+const SIGNAL_RETURN: [u8; 9] = [0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05];
+
+/// Addresses, in order, at which the file's code has the bytes of a call instruction,
+/// whatever they are there. Code is what the sections say; where there are none, what the
+/// segments do.
+fn calls_in(elf: &object::File, code: &CodeMap, file: &[u8]) -> Vec<u64> {
+    let mut ranges: Vec<(u64, u64)> = elf
+        .sections()
+        .filter(|section| section.kind() == object::SectionKind::Text)
+        .map(|section| (section.address(), section.address().saturating_add(section.size())))
+        .collect();
+    if ranges.is_empty() {
+        ranges = code.segments.iter().map(|&(a, _, size)| (a, a.saturating_add(size))).collect();
+    }
     let mut found = Vec::new();
-    for &(start, _, size) in &code.segments {
-        let body = code.bytes(file, start, start + size).unwrap_or_default();
+    for (start, end) in ranges {
+        let body = code.bytes(file, start, end).unwrap_or_default();
         found.extend(memchr::memmem::find_iter(body, &[0x0f, 0x05]).map(|at| start + at as u64));
     }
     found.sort_unstable();
@@ -181,52 +204,66 @@ impl CodeMap {
     /// The file's bytes of virtual addresses `[start, limit)`, cut to its segment.
     fn bytes<'a>(&self, file: &'a [u8], start: u64, limit: u64) -> Option<&'a [u8]> {
         let (address, offset, size) =
-            self.segments.iter().find(|(a, _, size)| start >= *a && start < a + size)?;
-        let end = limit.min(address + size);
-        let from = usize::try_from(start - address + offset).ok()?;
-        let to = usize::try_from(end - address + offset).ok()?;
+            self.segments.iter().find(|(a, _, size)| start >= *a && start - a < *size)?;
+        let end = limit.min(address.saturating_add(*size)).max(start);
+        let from = usize::try_from((start - address).checked_add(*offset)?).ok()?;
+        let to = usize::try_from((end - address).checked_add(*offset)?).ok()?;
         file.get(from..to)
     }
 
-    /// The call instructions, as virtual addresses of the file, each with the length of what
-    /// may be moved before it.
-    pub fn sites(&self) -> &[(u64, usize)] {
+    /// The call instructions, as virtual addresses of the file.
+    pub fn sites(&self) -> &[Site] {
         &self.sites
     }
 }
 
-/// Starts of functions by the unwind table; by the symbols where there is none.
-fn function_starts(elf: &object::File) -> Vec<u64> {
+/// The functions by the unwind table, and by the symbols, sorted by their starts.
+fn functions(elf: &object::File) -> Vec<Range<u64>> {
     use object::ObjectSymbol;
-    let mut starts: Vec<u64> = elf
-        .section_by_name(".eh_frame_hdr")
-        .and_then(|s| Some((s.address(), s.data().ok()?)))
-        .map(|(address, data)| table_of_starts(address, data))
-        .unwrap_or_default();
+    let part = |name| elf.section_by_name(name).and_then(|s| Some((s.address(), s.data().ok()?)));
+    let mut functions = match (part(".eh_frame_hdr"), part(".eh_frame")) {
+        (Some(header), Some(frames)) => described(header, frames),
+        _ => Vec::new(),
+    };
     for symbol in elf.symbols().chain(elf.dynamic_symbols()) {
-        if symbol.kind() == object::SymbolKind::Text && symbol.is_definition() {
-            starts.push(symbol.address());
+        if symbol.kind() == object::SymbolKind::Text && symbol.is_definition() && symbol.size() > 0
+        {
+            functions.push(symbol.address()..symbol.address().saturating_add(symbol.size()));
         }
     }
-    starts.sort_unstable();
-    starts.dedup();
-    starts
+    // Of two that start together the unwind table's, which came first, stays.
+    functions.sort_by_key(|f| f.start);
+    functions.dedup_by_key(|f| f.start);
+    functions
 }
 
-/// The binary search table of `.eh_frame_hdr` (Linux Standard Base Core, "The .eh_frame_hdr
-/// section"): version, three encodings, pointer to .eh_frame, count, then pairs of 32-bit
-/// offsets from the section's start.
-fn table_of_starts(address: u64, data: &[u8]) -> Vec<u64> {
+/// The functions that `.eh_frame_hdr` leads to (Linux Standard Base Core, "The .eh_frame_hdr
+/// section" and "Call Frame Information Extensions"): a table of pairs of 32-bit offsets
+/// from the section's start, to the function and to its description. A description is a
+/// length, a pointer, the function's address relative to this field, and its length.
+fn described(
+    (address, header): (u64, &[u8]),
+    (frames_at, frames): (u64, &[u8]),
+) -> Vec<Range<u64>> {
     const SDATA4_PCREL: u8 = 0x1b;
     const UDATA4: u8 = 0x03;
     const SDATA4_DATAREL: u8 = 0x3b;
-    let [1, SDATA4_PCREL, UDATA4, SDATA4_DATAREL, ..] = *data else { return Vec::new() };
-    let word = |at: usize| Some(i32::from_le_bytes(data.get(at..at + 4)?.try_into().ok()?));
-    let count = word(8).unwrap_or(0).max(0) as usize;
-    (0..count)
-        .map_while(|i| word(12 + i * 8))
-        .map(|offset| address.wrapping_add_signed(i64::from(offset)))
-        .collect()
+    let [1, SDATA4_PCREL, UDATA4, SDATA4_DATAREL, ..] = *header else { return Vec::new() };
+    let word = |data: &[u8], at: usize| -> Option<i32> {
+        Some(i32::from_le_bytes(data.get(at..at.checked_add(4)?)?.try_into().ok()?))
+    };
+    let count = word(header, 8).unwrap_or(0).max(0) as usize;
+    let entry = |i: usize| -> Option<Range<u64>> {
+        let start = address.wrapping_add_signed(i64::from(word(header, 12 + i * 8)?));
+        let frame = address.wrapping_add_signed(i64::from(word(header, 16 + i * 8)?));
+        let at = usize::try_from(frame.checked_sub(frames_at)?).ok()?;
+        let field = frame.wrapping_add(8);
+        let told = field.wrapping_add_signed(i64::from(word(frames, at.checked_add(8)?)?));
+        let len = word(frames, at.checked_add(12)?)? as u32;
+        // Another encoding than the usual one would give another address.
+        (told == start).then(|| start..start.saturating_add(u64::from(len)))
+    };
+    (0..count.min(header.len() / 8)).filter_map(entry).collect()
 }
 
 /// Length of a jump: less need not be moved.
@@ -245,9 +282,11 @@ pub fn movable_before(scanner: &mut Scanner, pid: Pid, site: u64) -> Option<Vec<
     let &(address, offset, _) =
         code.segments.iter().find(|(_, o, size)| in_file >= *o && in_file < o + size)?;
     let virtual_site = in_file - offset + address;
-    let next = code.functions.partition_point(|&f| f <= virtual_site);
-    let start = *code.functions.get(next.checked_sub(1)?)?;
-    let end = code.functions.get(next).copied().unwrap_or(virtual_site + 4096);
+    let next = code.functions.partition_point(|f| f.start <= virtual_site);
+    let Range { start, end } = code.functions.get(next.checked_sub(1)?)?.clone();
+    if virtual_site >= end {
+        return None;
+    }
     let len = usize::try_from((end - start).min(1 << 16)).ok()?;
     let mut body = vec![0; len];
     let memory = fs::File::open(format!("/proc/{pid}/mem")).ok()?;
@@ -263,42 +302,94 @@ pub fn movable_before(scanner: &mut Scanner, pid: Pid, site: u64) -> Option<Vec<
 /// leaves, and nothing jumps in between. One instruction, or as many as needed up to `most`
 /// bytes, which is only right while no task can be between two of them.
 pub fn movable(body: &[u8], start: u64, site: u64, most: usize) -> Option<usize> {
-    let mut decoder = Decoder::with_ip(64, body, start, DecoderOptions::NONE);
-    let mut before: Vec<Instruction> = Vec::new();
-    let mut targets = Vec::new();
-    let mut instruction = Instruction::default();
-    while decoder.can_decode() {
-        decoder.decode_out(&mut instruction);
-        if instruction.is_invalid() {
-            // Past the function's end, or data: what comes later is not trusted.
-            break;
-        }
-        if instruction.ip() < site {
-            before.push(instruction);
-        }
-        match instruction.flow_control() {
-            FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch => {
-                targets.push(instruction.near_branch_target());
+    Decoded::new(body, start).movable(site, most)
+}
+
+/// A function's instructions, up to the first bytes that are none.
+struct Decoded {
+    instructions: Vec<Instruction>,
+    /// Where its branches and calls lead.
+    targets: Vec<u64>,
+    /// It jumps somewhere that only a register or memory knows.
+    jumps_anywhere: bool,
+}
+
+impl Decoded {
+    fn new(body: &[u8], start: u64) -> Self {
+        let mut decoder = Decoder::with_ip(64, body, start, DecoderOptions::NONE);
+        let mut decoded =
+            Self { instructions: Vec::new(), targets: Vec::new(), jumps_anywhere: false };
+        let mut instruction = Instruction::default();
+        while decoder.can_decode() {
+            decoder.decode_out(&mut instruction);
+            if instruction.is_invalid() {
+                break;
             }
-            // Where an indirect jump leads is not known: give up.
-            FlowControl::IndirectBranch => return None,
-            _ => {}
+            match instruction.flow_control() {
+                FlowControl::ConditionalBranch
+                | FlowControl::UnconditionalBranch
+                | FlowControl::Call
+                | FlowControl::XbeginXabortXend => {
+                    decoded.targets.push(instruction.near_branch_target());
+                }
+                FlowControl::IndirectBranch => decoded.jumps_anywhere = true,
+                _ => {}
+            }
+            decoded.instructions.push(instruction);
+        }
+        decoded
+    }
+
+    fn calls(&self) -> impl Iterator<Item = u64> {
+        self.instructions.iter().filter(|i| i.code() == Code::Syscall).map(Instruction::ip)
+    }
+
+    /// What is known of the call instruction at `address`.
+    fn site(&self, address: u64) -> Site {
+        let before = self.before(address).last();
+        let loads_number = before.is_some_and(|i| {
+            i.next_ip() == address
+                && matches!(
+                    (i.code(), i.op0_register(), i.len()),
+                    (Code::Mov_r32_imm32, Register::EAX, 5)
+                        | (Code::Mov_rm64_imm32, Register::RAX, 7)
+                )
+        });
+        Site {
+            address,
+            movable: self.movable(address, MOST_MOVED).unwrap_or(0),
+            loads_number,
+            entered: self.targets.contains(&address),
         }
     }
-    let mut len = 0;
-    let mut at = site;
-    while len < JUMP {
-        let moved = before.pop()?;
-        let stays = moved.next_ip() != at
-            || moved.flow_control() != FlowControl::Next
-            || moved.is_ip_rel_memory_operand();
-        len += moved.len();
-        if stays || len > most.max(15) || most == 0 && moved.len() < JUMP {
+
+    fn before(&self, address: u64) -> &[Instruction] {
+        &self.instructions[..self.instructions.partition_point(|i| i.ip() < address)]
+    }
+
+    /// See [`movable`].
+    fn movable(&self, site: u64, most: usize) -> Option<usize> {
+        let known = self.instructions.iter().any(|i| i.ip() == site);
+        if self.jumps_anywhere || !known {
             return None;
         }
-        at = moved.ip();
+        let mut len = 0;
+        let mut at = site;
+        for moved in self.before(site).iter().rev() {
+            let stays = moved.next_ip() != at
+                || moved.flow_control() != FlowControl::Next
+                || moved.is_ip_rel_memory_operand();
+            len += moved.len();
+            if stays || len > most.max(15) || most == 0 && moved.len() < JUMP {
+                return None;
+            }
+            at = moved.ip();
+            if len >= JUMP {
+                break;
+            }
+        }
+        (len >= JUMP && !self.targets.iter().any(|&t| t > at && t < site)).then_some(len)
     }
-    (!targets.iter().any(|&t| t > at && t < site)).then_some(len)
 }
 
 #[cfg(test)]

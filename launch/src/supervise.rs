@@ -16,7 +16,8 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use crossgate_wire::Record;
 use crossgate_wire::arena::{
     CALLS, Geometry, HookKind, Mode, REQUEST_ANSWERED, REQUEST_FREE, REQUEST_SENT, Request,
-    RequestKind, SCRATCH_SIZE, SiteEntry, SiteKind, UNTRACED_RIGHTS, UNTRACED_TRACEE,
+    RequestKind, SCRATCH_SIZE, SITE_ENTERED, SITE_LOADS_NUMBER, SiteEntry, SiteKind,
+    UNTRACED_RIGHTS, UNTRACED_TRACEE,
 };
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -159,8 +160,7 @@ extern "C" fn beat(_: libc::c_int) {
 /// Starts the timer behind [`beat`].
 fn start_heartbeat(heartbeat: &AtomicU32) {
     HEARTBEAT.store(heartbeat.as_ptr().cast(), Ordering::Relaxed);
-    let action =
-        SigAction::new(SigHandler::Handler(beat), SaFlags::SA_RESTART, SigSet::empty());
+    let action = SigAction::new(SigHandler::Handler(beat), SaFlags::SA_RESTART, SigSet::empty());
     let every = libc::timeval { tv_sec: 0, tv_usec: 500_000 };
     let timer = libc::itimerval { it_interval: every, it_value: every };
     // SAFETY: the handler only touches an atomic; the timer is this process's own.
@@ -738,10 +738,17 @@ impl Supervisor<'_> {
         found.sites.truncate(most);
         slot.data[0].store(u64::from(found.blind), Ordering::Relaxed);
         let scratch = self.arena.get().scratch().cast::<SiteEntry>();
-        for (i, &(address, movable)) in found.sites.iter().enumerate() {
+        for (i, site) in found.sites.iter().enumerate() {
+            let loads = if site.loads_number { SITE_LOADS_NUMBER } else { 0 };
+            let entered = if site.entered { SITE_ENTERED } else { 0 };
+            let entry = SiteEntry {
+                address: site.address,
+                movable: site.movable as u32,
+                flags: loads | entered,
+            };
             // SAFETY: inside the scratch area, as truncated above; only the asker reads it,
             // after our answer.
-            unsafe { scratch.add(i).write(SiteEntry { address, movable: movable as u64 }) };
+            unsafe { scratch.add(i).write(entry) };
         }
         self.scanning = Some(pid.as_raw());
         self.reply(index, found.sites.len() as i64);

@@ -8,9 +8,7 @@ mod oracle;
 use std::path::Path;
 use std::{env, fs};
 
-use crossgate_agent::arch::x86_64::encode::{
-    RETURN_LEN, SYSCALL, TRAMPOLINE, any_number_load, number_load,
-};
+use crossgate_agent::arch::x86_64::encode::{RETURN_LEN, SYSCALL, TRAMPOLINE, any_number_load};
 use crossgate_launch::scan::{code_map, movable};
 use object::{Object, ObjectSection, ObjectSegment};
 use oracle::{MOST, check_block, check_movable, decode, jump};
@@ -114,17 +112,20 @@ fn check_file(path: &Path) -> (usize, usize) {
     let starts = |address: u64| sweep.starts.binary_search(&address).is_ok();
     let found = code_map(&file).unwrap();
     let mut with_block = 0;
-    for &(site, len) in found.sites() {
+    for found in found.sites() {
+        let (site, len) = (found.address, found.movable);
         let (address, bytes) =
             code.iter().find(|(a, b)| site >= *a && site < a + b.len() as u64).unwrap();
         let at = (site - address) as usize;
         assert!(bytes[at..].starts_with(&SYSCALL), "{site:#x}");
         assert!(starts(site), "{site:#x} is no instruction");
-        let before = &bytes[at - at.min(MOST)..at];
-        // What fast mode takes for the load of a number is one; where there is one, it is
-        // what moves.
-        if let Some(load) = any_number_load(before).and_then(|nr| number_load(before, nr)) {
-            assert!(starts(site - load.len as u64), "{site:#x}: no load");
+        // What is taken for the load of a number is one; where there is one, it is what moves.
+        let load = [7, 5].into_iter().find(|&len| {
+            at.checked_sub(len).and_then(|from| any_number_load(&bytes[from..at])).is_some()
+        });
+        if found.loads_number {
+            let load = load.expect("a load");
+            assert!(starts(site - load as u64), "{site:#x}: no load");
         } else if len > 0 {
             assert!(starts(site - len as u64), "{site:#x}: the block begins in an instruction");
         }

@@ -290,6 +290,11 @@ pub struct Request {
     pub data: [AtomicU64; 32],
 }
 
+/// The instruction before the call loads its number.
+pub const SITE_LOADS_NUMBER: u32 = 1;
+/// Something jumps straight to the call.
+pub const SITE_ENTERED: u32 = 2;
+
 /// One site found by [`RequestKind::Scan`].
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -298,7 +303,9 @@ pub struct SiteEntry {
     pub address: u64,
     /// Length of the instructions before it that may run elsewhere, all together; 0 for
     /// none. Right only while no task can be in the middle of them.
-    pub movable: u64,
+    pub movable: u32,
+    /// [`SITE_LOADS_NUMBER`] and [`SITE_ENTERED`].
+    pub flags: u32,
 }
 
 /// A mapped arena.

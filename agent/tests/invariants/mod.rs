@@ -140,18 +140,21 @@ pub fn check_number_load(before: &[u8], nr: u64) -> Option<NumberLoad> {
     Some(load)
 }
 
-/// The number found without knowing rax is one that [`number_load`] can only confirm.
+/// The number that the last instruction loads, where a disassembler has said that it is a
+/// load: seven bytes long or five. The bytes of any other instruction are none.
 pub fn check_any_number_load(before: &[u8]) -> Option<u64> {
-    let nr = any_number_load(before);
-    if let Some(nr) = nr {
-        let five = nr <= u64::from(u32::MAX) && before.ends_with(&load_bytes(nr as u32));
-        assert!(five || check_number_load(before, nr).is_some_and(|load| load.len == 7));
-    } else {
-        // Then no number at all is loaded: not even the one that the bytes spell.
-        let spelled = before.last_chunk().map(|imm| u32::from_le_bytes(*imm));
-        assert!(spelled.is_none_or(|imm| number_load(before, u64::from(imm)).is_none()));
+    let ends = [7, 5].into_iter().filter_map(|len| before.len().checked_sub(len));
+    for bytes in ends.map(|at| &before[at..]) {
+        if let Some(nr) = any_number_load(bytes) {
+            let instruction = decode(bytes, 0);
+            assert_eq!(instruction.len(), bytes.len());
+            assert!(matches!(instruction.code(), Code::Mov_r32_imm32 | Code::Mov_rm64_imm32));
+            assert_eq!(instruction.immediate(1), nr);
+            assert_eq!(any_number_load(&[&[0x90], bytes].concat()), None, "only exact bytes");
+            return Some(nr);
+        }
     }
-    nr
+    None
 }
 
 /// `mov $nr, %eax`.

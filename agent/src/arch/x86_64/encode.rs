@@ -23,22 +23,26 @@ pub struct NumberLoad {
     pub nr: u32,
 }
 
+/// Whether a byte in front of an instruction may belong to it.
+fn may_be_prefix(byte: u8) -> bool {
+    matches!(byte, 0x40..=0x4f | 0x66 | 0x67 | 0xf0 | 0xf2 | 0xf3)
+}
+
 /// Recognises the instruction that loads `nr` in the bytes right before a `syscall`.
 ///
 /// Only the caller's word that `rax` holds `nr` at the call makes this safe: five bytes
 /// that look like `mov $nr, %eax` and happen to be something else would have had to load
 /// the same number. A byte before that may be a prefix of the instruction rules it out.
 pub fn number_load(before: &[u8], nr: u64) -> Option<NumberLoad> {
-    if let [.., 0x48, 0xc7, 0xc0, a, b, c, d] = *before {
+    if let [.., p, 0x48, 0xc7, 0xc0, a, b, c, d] = *before {
         let value = i32::from_le_bytes([a, b, c, d]);
-        if i64::from(value) as u64 == nr {
+        if i64::from(value) as u64 == nr && !may_be_prefix(p) {
             return Some(NumberLoad { len: 7, nr: value as u32 });
         }
     }
     if let [.., p, 0xb8, a, b, c, d] = *before {
         let value = u32::from_le_bytes([a, b, c, d]);
-        let may_be_prefix = matches!(p, 0x40..=0x4f | 0x66 | 0x67 | 0xf0 | 0xf2 | 0xf3);
-        if u64::from(value) == nr && !may_be_prefix {
+        if u64::from(value) == nr && !may_be_prefix(p) {
             return Some(NumberLoad { len: 5, nr: value });
         }
     }
@@ -112,7 +116,7 @@ mod tests {
         assert_eq!(number_load(&code, 0x28), None);
         // 41 b8: mov $imm, %r8d
         assert_eq!(number_load(&[0x41, 0xb8, 0x27, 0, 0, 0], 0x27), None);
-        let long = [0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0];
+        let long = [0x90, 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0];
         assert_eq!(number_load(&long, 15), Some(NumberLoad { len: 7, nr: 15 }));
         assert_eq!(number_load(&[], 0), None);
     }
