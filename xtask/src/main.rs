@@ -87,7 +87,7 @@ fn executable(message: &str) -> Option<PathBuf> {
 fn test(full: bool, arguments: &[String]) -> Result<(), String> {
     // The tests run the program, which a test build of the workspace does not make.
     build()?;
-    let mut words = vec!["test", "--workspace", "--release", "--locked"];
+    let mut words = vec!["test", "--workspace", "--release", "--locked", "--no-fail-fast"];
     words.extend(arguments.iter().map(String::as_str));
     let mut command = cargo_command(&words);
     if full {
