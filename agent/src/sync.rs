@@ -1,19 +1,25 @@
-//! A spin lock for the few structures that the tasks of one address space share.
+//! A lock for the few structures that the tasks of one address space share.
 //!
 //! Held only for short stretches in which no signal handler of the program can run (the
 //! phase is `Agent`, or every signal is blocked), so a holder never waits for itself. A
-//! fork takes the locks first (see `task.rs`), so a child never inherits a held one.
+//! fork takes the locks first (see `task.rs`), so a child never inherits one that another
+//! task holds.
 
 use core::cell::UnsafeCell;
 use core::hint::spin_loop;
 use core::ops::{Deref, DerefMut};
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::sys;
 
+const FREE: u32 = 0;
+const HELD: u32 = 1;
+/// Held, and somebody sleeps until it is not.
+const AWAITED: u32 = 2;
+
 /// A value behind a lock.
 pub struct Lock<T> {
-    held: AtomicBool,
+    state: AtomicU32,
     value: UnsafeCell<T>,
 }
 
@@ -26,25 +32,33 @@ pub struct Guard<'a, T>(&'a Lock<T>);
 impl<T> Lock<T> {
     /// A lock that nobody holds.
     pub const fn new(value: T) -> Self {
-        Self { held: AtomicBool::new(false), value: UnsafeCell::new(value) }
+        Self { state: AtomicU32::new(FREE), value: UnsafeCell::new(value) }
     }
 
     /// Waits for the lock and takes it.
     pub fn lock(&self) -> Guard<'_, T> {
-        let mut spins = 0u32;
-        while self.held.swap(true, Ordering::Acquire) {
-            spins += 1;
-            if spins.is_multiple_of(128) {
-                sys::call2(sys::nr::SCHED_YIELD, 0, 0);
+        // Most are held for less than going to sleep takes.
+        const SPINS: u32 = 100;
+        let (free, held) = (FREE, HELD);
+        for _ in 0..SPINS {
+            if self
+                .state
+                .compare_exchange_weak(free, held, Ordering::Acquire, Ordering::Relaxed)
+                .is_ok()
+            {
+                return Guard(self);
             }
             spin_loop();
+        }
+        while self.state.swap(AWAITED, Ordering::Acquire) != FREE {
+            sys::futex_wait(&self.state, AWAITED, 1000);
         }
         Guard(self)
     }
 
     /// Releases the lock in the child of a fork, whose parent holds it.
     pub fn force_unlock(&self) {
-        self.held.store(false, Ordering::Release);
+        self.state.store(FREE, Ordering::Release);
     }
 }
 
@@ -65,6 +79,8 @@ impl<T> DerefMut for Guard<'_, T> {
 
 impl<T> Drop for Guard<'_, T> {
     fn drop(&mut self) {
-        self.0.held.store(false, Ordering::Release);
+        if self.0.state.swap(FREE, Ordering::Release) == AWAITED {
+            sys::futex_wake(&self.0.state);
+        }
     }
 }

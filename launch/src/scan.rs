@@ -91,6 +91,8 @@ pub struct Found {
 #[derive(Default)]
 pub struct Scanner {
     files: HashMap<String, CodeMap>,
+    /// Without their call instructions, for who asks about one function only.
+    outlines: HashMap<String, CodeMap>,
 }
 
 impl Scanner {
@@ -125,19 +127,28 @@ impl Scanner {
     }
 
     fn code(&mut self, pid: Pid, map: &Mapping) -> &CodeMap {
-        self.files.entry(map.identity.clone()).or_insert_with(|| {
-            // By the kernel's own link: the path may be in another namespace, or replaced.
-            let link = format!("/proc/{pid}/map_files/{:x}-{:x}", map.start, map.end);
-            let bytes =
-                fs::read(link).or_else(|_| fs::read(format!("/proc/{pid}/root{}", map.path)));
-            bytes.ok().and_then(|b| code_map(&b)).unwrap_or_default()
+        self.files
+            .entry(map.identity.clone())
+            .or_insert_with(|| file(pid, map).and_then(|b| code_map(&b)).unwrap_or_default())
+    }
+
+    fn outline(&mut self, pid: Pid, map: &Mapping) -> &CodeMap {
+        self.outlines.entry(map.identity.clone()).or_insert_with(|| {
+            let bytes = file(pid, map).unwrap_or_default();
+            object::File::parse(&*bytes).map(|elf| outline(&elf)).unwrap_or_default()
         })
     }
 }
 
-/// Reads what [`CodeMap`] holds out of an ELF file.
-pub fn code_map(bytes: &[u8]) -> Option<CodeMap> {
-    let elf = object::File::parse(bytes).ok()?;
+/// The mapped file, by the kernel's own link: its path may be in another namespace, or
+/// replaced.
+fn file(pid: Pid, map: &Mapping) -> Option<Vec<u8>> {
+    let link = format!("/proc/{pid}/map_files/{:x}-{:x}", map.start, map.end);
+    fs::read(link).or_else(|_| fs::read(format!("/proc/{pid}/root{}", map.path))).ok()
+}
+
+/// Where a file's code is, and its functions.
+fn outline(elf: &object::File) -> CodeMap {
     let mut code = CodeMap::default();
     for segment in elf.segments() {
         if let SegmentFlags::Elf { p_flags, .. } = segment.flags()
@@ -147,7 +158,14 @@ pub fn code_map(bytes: &[u8]) -> Option<CodeMap> {
             code.segments.push((segment.address(), offset, size));
         }
     }
-    code.functions = functions(&elf);
+    code.functions = functions(elf);
+    code
+}
+
+/// Reads what [`CodeMap`] holds out of an ELF file.
+pub fn code_map(bytes: &[u8]) -> Option<CodeMap> {
+    let elf = object::File::parse(bytes).ok()?;
+    let mut code = outline(&elf);
     let mut last = None;
     for call in calls_in(&elf, &code, bytes) {
         let next = code.functions.partition_point(|f| f.start <= call);
@@ -277,7 +295,7 @@ const MOST_MOVED: usize = 19;
 pub fn movable_before(scanner: &mut Scanner, pid: Pid, site: u64) -> Option<Vec<u8>> {
     let maps = mappings(pid);
     let map = maps.iter().find(|m| m.executable && site >= m.start && site < m.end)?;
-    let code = scanner.code(pid, map);
+    let code = scanner.outline(pid, map);
     let in_file = site - map.start + map.offset;
     let &(address, offset, _) =
         code.segments.iter().find(|(_, o, size)| in_file >= *o && in_file < o + size)?;
