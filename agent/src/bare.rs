@@ -64,12 +64,8 @@ pub fn begin(t: &'static Thread, frame: &mut SignalFrame) {
     }
 }
 
-/// The call has been made: `frame` holds its result.
-pub fn finish(t: &Thread, frame: &mut SignalFrame) {
-    complete(t, &mut frame.uc.context);
-}
-
-fn complete(t: &Thread, c: &mut Context) {
+/// The call has been made: `c` holds its result.
+pub fn complete(t: &Thread, c: &mut Context) {
     let mut regs = t.saved().get();
     regs.rip = t.bare_return.get();
     regs.rax = dispatch::finished(t, c.rax as i64) as u64;

@@ -77,7 +77,8 @@ const STRICT: [Insn; 7] = [
 /// `seccomp`, or `prctl(PR_SET_SECCOMP)`.
 pub fn install(t: &Thread, args: [u64; 6]) -> i64 {
     let by_prctl = t.nr.get() == nr::PRCTL;
-    let (operation, program_arg) = if by_prctl { (args[1], 2) } else { (args[0], 2) };
+    let operation = if by_prctl { args[1] } else { args[0] };
+    // Argument 2 of both is the program.
     let (strict, filter) = if by_prctl {
         (PR_SECCOMP_MODE_STRICT, PR_SECCOMP_MODE_FILTER)
     } else {
@@ -89,7 +90,7 @@ pub fn install(t: &Thread, args: [u64; 6]) -> i64 {
     if operation != filter {
         return sys::on_behalf(t.nr.get(), args);
     }
-    let Ok([len, address]) = uaccess::get::<[u64; 2]>(t, args[program_arg]) else {
+    let Ok([len, address]) = uaccess::get::<[u64; 2]>(t, args[2]) else {
         return EFAULT;
     };
     let len = len as u16 as usize;
@@ -112,7 +113,7 @@ pub fn install(t: &Thread, args: [u64; 6]) -> i64 {
         }
         let program = Program { len: (len + start.len()) as u64, filter: buffer.as_ptr() as u64 };
         let mut changed = args;
-        changed[program_arg] = (&raw const program) as u64;
+        changed[2] = (&raw const program) as u64;
         let result = sys::on_behalf(t.nr.get(), changed);
         if result >= 0 {
             PROCESS.set_filtered();
@@ -123,7 +124,7 @@ pub fn install(t: &Thread, args: [u64; 6]) -> i64 {
 
 /// Strict mode as a filter: the real one would also end the agent's own calls.
 fn install_strict(t: &Thread) -> i64 {
-    if !t.nr.get().eq(&nr::PRCTL) && (t.args.get()[1] != 0 || t.args.get()[2] != 0) {
+    if t.nr.get() != nr::PRCTL && (t.args.get()[1] != 0 || t.args.get()[2] != 0) {
         return EINVAL;
     }
     with_buffer(|buffer| {

@@ -69,13 +69,7 @@ fn take_slot() -> Option<&'static Request> {
     }
 }
 
-fn send(
-    t: &Thread,
-    kind: RequestKind,
-    args: [u64; 4],
-    data: &[u64],
-    waits: bool,
-) -> Option<&'static Request> {
+fn send(t: &Thread, kind: RequestKind, args: [u64; 4], waits: bool) -> Option<&'static Request> {
     let slot = take_slot()?;
     slot.kind.store(kind as u32, Ordering::Relaxed);
     slot.pid.store(t.outer_pid.get(), Ordering::Relaxed);
@@ -83,32 +77,22 @@ fn send(
     for (word, value) in slot.args.iter().zip(args) {
         word.store(value, Ordering::Relaxed);
     }
-    for (word, value) in slot.data.iter().zip(data) {
-        word.store(*value, Ordering::Relaxed);
-    }
-    slot.data_len.store(data.len() as u32 * 8, Ordering::Relaxed);
     slot.wants_answer.store(u32::from(waits), Ordering::Relaxed);
     slot.state.store(REQUEST_SENT, Ordering::Release);
     Some(slot)
 }
 
 /// Asks and waits. Gives the answer, or `-ESRCH` when there is no supervisor any more.
-pub fn ask(t: &Thread, kind: RequestKind, args: [u64; 4], data: &[u64]) -> i64 {
-    ask_with(t, kind, args, data, |_| {})
+pub fn ask(t: &Thread, kind: RequestKind, args: [u64; 4]) -> i64 {
+    ask_with(t, kind, args, |_| {})
 }
 
 /// As [`ask`]; `look` sees the slot's data before it is given back.
-pub fn ask_with(
-    t: &Thread,
-    kind: RequestKind,
-    args: [u64; 4],
-    data: &[u64],
-    look: impl FnOnce(&Request),
-) -> i64 {
+pub fn ask_with(t: &Thread, kind: RequestKind, args: [u64; 4], look: impl FnOnce(&Request)) -> i64 {
     if supervisor_gone() {
         return errno::ESRCH;
     }
-    let Some(slot) = send(t, kind, args, data, true) else { return errno::ESRCH };
+    let Some(slot) = send(t, kind, args, true) else { return errno::ESRCH };
     ring_doorbell();
     if !wait_for_supervisor(&slot.state, REQUEST_SENT) {
         let (sent, free) = (REQUEST_SENT, REQUEST_FREE);
@@ -127,7 +111,7 @@ pub fn ask_with(
 /// Tells and does not wait.
 pub fn tell(t: &Thread, kind: RequestKind, args: [u64; 4]) {
     if !supervisor_gone() {
-        send(t, kind, args, &[], false);
+        send(t, kind, args, false);
         ring_doorbell();
     }
 }
@@ -136,7 +120,7 @@ pub fn tell(t: &Thread, kind: RequestKind, args: [u64; 4]) {
 /// the slots run short.
 pub fn leave_word(t: &Thread, kind: RequestKind, args: [u64; 4]) {
     if !supervisor_gone() {
-        let Some(slot) = send(t, kind, args, &[], false) else { return };
+        let Some(slot) = send(t, kind, args, false) else { return };
         let first = &raw const PROCESS.control().requests[0];
         // SAFETY: both point into the same array.
         let index = unsafe { (&raw const *slot).offset_from(first) };

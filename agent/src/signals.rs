@@ -286,7 +286,7 @@ fn caught(t: &'static Thread, frame: &mut SignalFrame) {
     let c = &mut frame.uc.context;
     let after = c.rip;
     if after == entry::bare_trap() + 2 {
-        return bare::finish(t, frame);
+        return bare::complete(t, &mut frame.uc.context);
     }
     // `si_arch` is the last word of the SIGSYS part of siginfo (asm-generic/siginfo.h).
     if (frame.info.words[1] >> 32) as u32 == ARCH_I386 {

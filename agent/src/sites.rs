@@ -9,7 +9,8 @@
 //!    thread blocked in it, or a jump straight to it, is still right;
 //! 2. its own two bytes become a jump that borrows the next three as its displacement,
 //!    into a page that we map there;
-//! 3. one instruction of five bytes or more before it is moved into the trampoline;
+//! 3. one instruction of five bytes or more before it (in fast mode several) is moved into
+//!    the trampoline;
 //! 4. it stays and is caught at each call.
 
 use core::cmp::Ordering;
@@ -203,7 +204,8 @@ pub fn caught(t: &Thread, after: u64, nr: u64) {
     let site = &mut table.sites[index];
     if site.is_patched() {
         if still_patched(t, site) {
-            // Somebody jumps straight to the call instruction behind the `mov`.
+            // Somebody came straight to the call instruction: by a jump, to begin a call
+            // again, or because the patch was being written.
             return;
         }
         // The program has put other code there.
@@ -262,7 +264,7 @@ fn report(t: &Thread, site: &Site, nr: Option<u64>) {
     }
     let kind = site.kind.unwrap_or(SiteKind::Signal);
     let args = [site.after, kind as u64, site.reason as u64, nr.unwrap_or(u64::MAX)];
-    request::ask(t, RequestKind::Site, args, &[]);
+    request::ask(t, RequestKind::Site, args);
 }
 
 /// How many bytes before a site matter: what a trampoline can hold of moved instructions.
@@ -465,7 +467,7 @@ fn relocate(
         Movable::Known(entry) => entry.movable as usize,
         Movable::Ask => {
             let mut moved = [0u8; 16];
-            let len = request::ask_with(t, RequestKind::Relocate, [site, 0, 0, 0], &[], |slot| {
+            let len = request::ask_with(t, RequestKind::Relocate, [site, 0, 0, 0], |slot| {
                 for (bytes, word) in moved.chunks_mut(8).zip(&slot.data) {
                     bytes.copy_from_slice(&word.load(Relaxed).to_le_bytes());
                 }
@@ -715,7 +717,7 @@ pub fn resume_address(address: u64) -> u64 {
 /// cannot be done for all of them, the program goes on in exhaustive mode from here.
 pub fn scan(t: &Thread, start: u64, len: u64) {
     let mut blind = false;
-    let found = request::ask_with(t, RequestKind::Scan, [start, len, 0, 0], &[], |slot| {
+    let found = request::ask_with(t, RequestKind::Scan, [start, len, 0, 0], |slot| {
         blind = slot.data[0].load(Relaxed) != 0;
     });
     let scratch = PROCESS.arena().scratch().cast::<SiteEntry>();

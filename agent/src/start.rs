@@ -8,7 +8,7 @@ use core::arch::asm;
 use core::cell::UnsafeCell;
 use core::sync::atomic::Ordering;
 
-use crossgate_wire::arena::Mode;
+use crossgate_wire::arena::{MAGIC, Mode};
 
 use crate::arch::x86_64::frame::Regs;
 use crate::arch::x86_64::segment;
@@ -186,6 +186,9 @@ fn receive_arena() {
         fail(nr::MMAP, mapped);
     }
     PROCESS.set_arena(at as *mut u8, PARAMS.rings.load(Ordering::Relaxed) as u32);
+    if PROCESS.control().magic != MAGIC {
+        fail(nr::MMAP, sys::errno::EINVAL);
+    }
     if tries > 0 {
         // The launcher takes the limit down again.
         stop();

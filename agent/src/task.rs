@@ -173,7 +173,7 @@ fn introduce(t: &Thread, birth: &Birth) {
     t.nonce.set(random ^ u64::from(t.tid.get() as u32) << 48);
     let maker = (birth.outer_pid as u64) << 32 | u64::from(birth.parent as u32);
     let proof = [t.nonce.as_ptr() as u64, t.nonce.get()];
-    let answer = request::ask(t, RequestKind::Task, [maker, proof[0], proof[1], 0], &[]);
+    let answer = request::ask(t, RequestKind::Task, [maker, proof[0], proof[1], 0]);
     if answer > 0 {
         t.outer_pid.set((answer >> 32) as i32);
         t.outer_tid.set(answer as i32);
@@ -251,7 +251,7 @@ pub fn execute(t: &Thread, mask: u64) -> Option<i64> {
     if follows && control.privileged == 0 && gains_rights(t) {
         request::tell(t, RequestKind::Untraced, [UNTRACED_RIGHTS, 0, 0, 0]);
     } else if follows {
-        let mut answer = request::ask(t, RequestKind::Exec, request, &[]);
+        let mut answer = request::ask(t, RequestKind::Exec, request);
         if answer == EPERM {
             // Two reasons that we may lift ourselves: Yama's rule that only ancestors
             // attach, and a program that has made itself undumpable.
@@ -261,7 +261,7 @@ pub fn execute(t: &Thread, mask: u64) -> Option<i64> {
             if dumpable != 1 && sys::call2(nr::PRCTL, PR_SET_DUMPABLE, 1) == 0 {
                 dumpable_before = Some(dumpable as u64);
             }
-            answer = request::ask(t, RequestKind::Exec, request, &[]);
+            answer = request::ask(t, RequestKind::Exec, request);
         }
         attached = answer == 0;
         if !attached {

@@ -4,11 +4,6 @@ include!(concat!(env!("OUT_DIR"), "/agent.rs"));
 
 static BYTES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/agent.image"));
 
-/// Length of the image's stored bytes; the rest of [`SIZE`] is zero.
-pub fn stored_len() -> usize {
-    BYTES.len()
-}
-
 /// The image as it must lie at `base`.
 pub fn at_base(base: u64) -> Vec<u8> {
     let mut image = BYTES.to_vec();

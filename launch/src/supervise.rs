@@ -66,7 +66,7 @@ pub enum Linger {
     Background,
 }
 
-/// A task of the traced tree, by the ids it sees itself.
+/// A task of the traced tree, by its ids as this process sees them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Task {
     /// Process id.

@@ -223,12 +223,8 @@ pub enum SiteReason {
     Straddles = 4,
     /// No neighbouring instruction can be moved.
     NotMovable = 5,
-    /// The program uses the %gs register itself.
-    UsesGs = 6,
     /// A 32-bit call instruction.
     Compat = 7,
-    /// The site has not been called often enough to pay for a patch.
-    Cold = 8,
     /// The page is writable: the program may be changing this code itself.
     Writable = 9,
     /// The page is a shared mapping of a file, which a patch would change.
@@ -247,9 +243,7 @@ impl SiteReason {
             3 => "the page cannot be made writable",
             4 => "its bytes cross a cache line while other threads run",
             5 => "no neighbouring instruction can be moved",
-            6 => "the program uses %gs itself",
             7 => "a 32-bit call instruction",
-            8 => "called too seldom to pay for a patch",
             9 => "the page is writable, the program may change this code itself",
             10 => "the page is a shared mapping of a file, which a patch would change",
             11 => "another patched site relies on its bytes",
@@ -284,9 +278,7 @@ pub struct Request {
     pub result: AtomicU64,
     /// Whether anyone waits for the answer (0 or 1); if not the supervisor frees the slot.
     pub wants_answer: AtomicU32,
-    /// Bytes of the question or the answer whose meaning `kind` gives.
-    pub data_len: AtomicU32,
-    /// See `data_len`.
+    /// Words of the answer whose meaning `kind` gives.
     pub data: [AtomicU64; 32],
 }
 

@@ -50,7 +50,7 @@ global_asm!(
     ".globl cg_gate, cg_gate_end, cg_pass, cg_gate_pass, cg_enter, cg_enter_any",
     ".globl cg_enter_switched, cg_enter_saved, cg_gate_hooked, cg_leave, cg_private",
     ".globl cg_private_syscall, cg_restorer, cg_program, cg_program_syscall, cg_task",
-    ".globl cg_task_syscall, cg_compat, cg_gate_compat, cg_bare, cg_bare_after, cg_bare_trap",
+    ".globl cg_compat, cg_bare, cg_bare_after, cg_bare_trap",
     ".globl cg_exit_saved, cg_gate_any",
     "cg_gate:",
 
@@ -228,7 +228,6 @@ global_asm!(
     "mov r10, [rbp + 32]",
     "mov r8, [rbp + 40]",
     "mov r9, [rbp + 48]",
-    "cg_task_syscall:",
     "syscall",
     "test rax, rax",
     "jz 1f",
@@ -242,10 +241,9 @@ global_asm!(
     "mov rsp, rax",
     "jmp cg_leave",
 
-    // A 32-bit call (`int $0x80`) from 64-bit code, passed on; rcx == return address here
-    // is not needed: int leaves rcx alone, so the address travels in the thread block.
+    // A 32-bit call (`int $0x80`) from 64-bit code, passed on. It leaves rcx alone, so the
+    // address to return to travels in the thread block.
     "cg_compat:",
-    "cg_gate_compat:",
     "int 0x80",
     "jmp qword ptr gs:[{t_return}]",
 

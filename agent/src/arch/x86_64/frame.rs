@@ -1,5 +1,5 @@
-//! The layouts that the kernel and the entry code define: saved registers, the signal
-//! frame, and the thread block's words that assembly reads.
+//! The layouts that the kernel and the entry code define: saved registers and the signal
+//! frame.
 //!
 //! Sources: the signal frame is `struct rt_sigframe` (arch/x86/include/asm/sigframe.h) with
 //! `struct sigcontext_64` (arch/x86/include/uapi/asm/sigcontext.h); the extended state's
