@@ -72,7 +72,7 @@ apt_run() {
         apt-get -q -o DPkg::Lock::Timeout=300 "$@"
 }
 
-# Prints the newest version apt can install, or nothing.
+# Prints the newest version apt can install, or nothing (grep finding no line is no failure).
 apt_candidate() {
     LC_ALL=C apt-cache policy "$1" 2>/dev/null |
         sed -n 's/^ *Candidate: \(.*\)$/\1/p' | grep -vx '(none)' || true
@@ -130,6 +130,7 @@ apt_install() {
     if ! logged apt-install apt_run install -y --no-install-recommends --no-remove "$@"; then
         # Lists older than the archive name files that are gone.
         if $apt_updated; then die "apt-get could not install: $*"; fi
+        # Should this fail, the second attempt to install does, and says what is missing.
         apt_update_once || true
         logged apt-install apt_run install -y --no-install-recommends --no-remove "$@" ||
             die "apt-get could not install: $*"
@@ -219,6 +220,7 @@ rust_from_distribution() {
     local -a wanted
     have apt-get || return 1
     as_root true || return 1
+    # Old lists may do: what they do not have is reported below.
     apt_update_once || true
     for package in $(apt-cache pkgnames rustc 2>/dev/null | grep -Ex 'rustc(-web|-mozilla|-[0-9]+\.[0-9]+)?'); do
         version=$(apt_candidate "$package")
@@ -343,6 +345,7 @@ setup_rust_components() {
     for component in rustfmt clippy; do
         if ! cargo "${component/rustfmt/fmt}" --version >/dev/null 2>&1 </dev/null && have rustup; then
             say "rustup: adding $component"
+            # The stage that needs it fails with its own message.
             logged "rustup-$component" rustup component add "$component" || true
         fi
     done

@@ -54,9 +54,9 @@ global_asm!(
     ".globl cg_exit_saved, cg_gate_any",
     "cg_gate:",
 
-    // long cg_private(nr, a, b, c, d, e, f): a call of the agent's own. Filters of the
-    // program are rewritten to let `cg_private_syscall` pass.
-    "cg_private:",
+    // From the arguments of a C function (number first, the seventh on the stack) to those
+    // of a call.
+    ".macro cg_arguments_of_call",
     "mov rax, rdi",
     "mov rdi, rsi",
     "mov rsi, rdx",
@@ -64,6 +64,12 @@ global_asm!(
     "mov r10, r8",
     "mov r8, r9",
     "mov r9, [rsp + 8]",
+    ".endm",
+
+    // long cg_private(nr, a, b, c, d, e, f): a call of the agent's own. Filters of the
+    // program are rewritten to let `cg_private_syscall` pass.
+    "cg_private:",
+    "cg_arguments_of_call",
     "cg_private_syscall:",
     "syscall",
     "ret",
@@ -76,13 +82,7 @@ global_asm!(
     // long cg_program(nr, a, b, c, d, e, f): a call on the program's behalf, from Rust;
     // the program's filters see it.
     "cg_program:",
-    "mov rax, rdi",
-    "mov rdi, rsi",
-    "mov rsi, rdx",
-    "mov rdx, rcx",
-    "mov r10, r8",
-    "mov r8, r9",
-    "mov r9, [rsp + 8]",
+    "cg_arguments_of_call",
     "cg_program_syscall:",
     "syscall",
     "ret",
