@@ -166,34 +166,42 @@ fn outline(elf: &object::File) -> CodeMap {
 pub fn code_map(bytes: &[u8]) -> Option<CodeMap> {
     let elf = object::File::parse(bytes).ok()?;
     let mut code = outline(&elf);
-    let mut last = None;
+    let mut last: Option<(usize, Decoded)> = None;
     for call in calls_in(&elf, &code, bytes) {
         let next = code.functions.partition_point(|f| f.start <= call);
-        let Some(index) = next.checked_sub(1).filter(|&i| call < code.functions[i].end) else {
+        // The C library ends the description of `clone` at its call, where the stack changes.
+        let Some(index) = next.checked_sub(1).filter(|&i| call <= code.functions[i].end) else {
             // Outside all functions: data, or code that nobody has described.
             code.blind = true;
             continue;
         };
-        if last.replace(index) == Some(index) {
-            continue;
-        }
         let function = code.functions[index].clone();
-        let Some(body) = code.bytes(bytes, function.start, function.end) else {
-            code.blind = true;
-            continue;
-        };
-        // The entry of a signal's return begins a byte early, so that unwinders that look
-        // for the instruction before an address find it.
-        let early = usize::from(body.get(1..).is_some_and(|b| b.starts_with(&SIGNAL_RETURN)));
-        let decoded = Decoded::new(&body[early..], function.start + early as u64);
-        let sites: Vec<u64> = decoded.calls().collect();
-        code.sites.extend(sites.into_iter().map(|address| decoded.site(address)));
+        let at_end = call == function.end;
+        if at_end || last.as_ref().is_none_or(|&(known, _)| known != index) {
+            let end = if at_end { call + CALL_LEN } else { function.end };
+            let Some(body) = code.bytes(bytes, function.start, end) else {
+                code.blind = true;
+                continue;
+            };
+            // The entry of a signal's return begins a byte early, so that unwinders that look
+            // for the instruction before an address find it.
+            let early = usize::from(body.get(1..).is_some_and(|b| b.starts_with(&SIGNAL_RETURN)));
+            let decoded = Decoded::new(&body[early..], function.start + early as u64);
+            let sites: Vec<u64> = decoded.calls().collect();
+            code.sites.extend(sites.into_iter().map(|address| decoded.site(address)));
+            last = Some((index, decoded));
+        }
+        let decoded = last.as_ref().map(|(_, decoded)| decoded);
+        // Bytes in the middle of an instruction are none; those behind the last are unknown.
+        code.blind |= !decoded.is_some_and(|d| d.reaches(call, at_end));
     }
     code.sites.sort_unstable_by_key(|site| site.address);
     code.sites.dedup();
     Some(code)
 }
 
+/// Bytes of a call instruction.
+const CALL_LEN: u64 = 2;
 /// `mov $15, %rax; syscall`, as every C library has it: debuggers recognise these bytes.
 const SIGNAL_RETURN: [u8; 9] = [0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05];
 
@@ -360,6 +368,25 @@ impl Decoded {
 
     fn calls(&self) -> impl Iterator<Item = u64> {
         self.instructions.iter().filter(|i| i.code() == Code::Syscall).map(Instruction::ip)
+    }
+
+    /// Whether what lies at `address` was decoded; `as_call`: as an instruction of its own
+    /// that the one before leads to.
+    fn reaches(&self, address: u64, as_call: bool) -> bool {
+        if !as_call {
+            return self.instructions.last().is_some_and(|i| address < i.next_ip());
+        }
+        let falls_through = |i: &Instruction| {
+            !matches!(
+                i.flow_control(),
+                FlowControl::UnconditionalBranch
+                    | FlowControl::IndirectBranch
+                    | FlowControl::Return
+                    | FlowControl::Exception
+            )
+        };
+        self.calls().any(|call| call == address)
+            && self.before(address).last().is_some_and(falls_through)
     }
 
     /// What is known of the call instruction at `address`.
