@@ -17,7 +17,7 @@ use crate::process::PROCESS;
 use crate::signals::{self, Action, bit, number::SIGSYS};
 use crate::sys::{self, errno::*, nr};
 use crate::thread::{Birth, Phase, SS_DISABLE, Thread};
-use crate::{request, sites, trace, uaccess};
+use crate::{image, request, sites, trace, uaccess};
 
 const CLONE_VM: u64 = 0x100;
 const CLONE_SIGHAND: u64 = 0x800;
@@ -106,7 +106,10 @@ pub fn create(t: &'static Thread, regs: &Regs, mask: u64) -> i64 {
     let [a, b, c, d, e, f] = t.args.get();
     let call = [t.nr.get(), a, b, c, d, e, f];
     let result = if shares_memory {
-        PROCESS.set_threads(true);
+        // The maker of a vfork child waits: there is one task more, but none more at work.
+        if !waits {
+            PROCESS.set_threads(true);
+        }
         entry::make_task(&call, child)
     } else {
         // A child must not inherit a half-written patch or a lock that another thread holds.
@@ -246,7 +249,8 @@ pub fn execute(t: &Thread, mask: u64) -> Option<i64> {
     let inherited = mask | sigsys;
     let generation = t.execs.get() + 1;
     t.execs.set(generation);
-    let request = [inherited, generation, 0, 0];
+    let bound = if PROCESS.is_bound() { image::base() } else { 0 };
+    let request = [inherited, generation, bound, 0];
     let follows = control.follow != 0 && !t.silent.get() && !request::supervisor_gone();
     if follows && control.privileged == 0 && gains_rights(t) {
         request::tell(t, RequestKind::Untraced, [UNTRACED_RIGHTS, 0, 0, 0]);

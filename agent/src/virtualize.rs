@@ -32,8 +32,7 @@ pub enum Outcome {
     Again,
 }
 
-const QUIET: Behaviour = Behaviour::SIGNAL_ACTION
-    .with(Behaviour::SIGNAL_MASK)
+const QUIET: Behaviour = Behaviour::SIGNAL_MASK
     .with(Behaviour::SIGNAL_STACK)
     .with(Behaviour::SIGNAL_RETURN)
     .with(Behaviour::CREATES_TASK)
@@ -64,9 +63,7 @@ pub fn special(
     mask: &mut u64,
 ) -> Outcome {
     let args = t.args.get();
-    let result = if behaviour.has(Behaviour::SIGNAL_ACTION) {
-        shadowed(t, || signal_action(t, args))
-    } else if behaviour.has(Behaviour::SIGNAL_MASK) {
+    let result = if behaviour.has(Behaviour::SIGNAL_MASK) {
         shadowed(t, || signal_mask(t, args, mask))
     } else if behaviour.has(Behaviour::SIGNAL_STACK) {
         shadowed(t, || signal_stack(t, args, regs.rsp))
@@ -112,6 +109,10 @@ pub fn adjust(t: &'static Thread, behaviour: Behaviour, call: &mut Call) -> Outc
             t.args.set(call.args);
         }
         return Outcome::Call;
+    }
+    if behaviour.has(Behaviour::SIGNAL_ACTION) {
+        // A signal that comes meanwhile waits for the boundary, as in any call.
+        return Outcome::Result(shadowed(t, || signal_action(t, call.args)));
     }
     if behaviour.has(Behaviour::MAPS) {
         return watch_mapping(t, call);
