@@ -117,6 +117,7 @@ pub fn install(t: &Thread, args: [u64; 6]) -> i64 {
         let result = sys::on_behalf(t.nr.get(), changed);
         if result >= 0 {
             PROCESS.set_filtered();
+            PROCESS.set_bound();
         }
         result
     })
@@ -146,6 +147,7 @@ fn install_strict(t: &Thread) -> i64 {
         }
         if result >= 0 {
             PROCESS.set_filtered();
+            PROCESS.set_bound();
         }
         result
     })

@@ -1,17 +1,24 @@
 //! Where the image lies in memory and what the launcher tells it.
 //!
 //! Owns: the symbols the linker script defines, the parameter block, the address plan of
-//! the agent's region. The launcher (`launch/src/inject.rs`) maps the image at a base that
-//! is the same for a whole tree, fills [`PARAMS`] and starts it at `cg_start`.
+//! the agent's memory. The launcher (`launch/src/inject.rs`) maps stubs and image in one
+//! piece, within reach of a jump from the program's loader and libraries where it can, fills
+//! [`PARAMS`] and starts the image at `cg_start`. The rest lies in a region far from
+//! everything, at an address that is the same for a whole tree.
 //!
 //! ```text
+//! base - STUBS_SIZE         stubs: calls that return to their sites directly (`near.rs`)
 //! base                      the image: read-execute, then read-write data
-//! base + BLOCKS_OFFSET      thread blocks, mapped one by one
-//! base + ARENA_OFFSET       the arena shared with the supervisor
+//!
+//! region                    thread blocks, mapped one by one
+//! region + ARENA_OFFSET     the arena shared with the supervisor
 //! ```
 
 use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicU32, AtomicU64};
+use core::ops::Range;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use crossgate_wire::arena::STUBS_SIZE;
 
 unsafe extern "C" {
     /// First byte of the image (agent/image.ld).
@@ -22,10 +29,9 @@ unsafe extern "C" {
     pub static IMAGE_END: u8;
 }
 
-/// Distance from the base to the first thread block.
-pub const BLOCKS_OFFSET: u64 = 16 << 20;
-/// Distance from the base to the arena; room for 16,384 blocks before it.
-pub const ARENA_OFFSET: u64 = 2 << 30;
+/// Distance from the region's start, where the blocks are, to the arena; room for 16,384
+/// blocks before it.
+const ARENA_OFFSET: u64 = 1 << 30;
 
 /// Address of the image.
 pub fn base() -> u64 {
@@ -37,10 +43,26 @@ pub fn end() -> u64 {
     &raw const IMAGE_END as u64
 }
 
-/// Whether `[start, start + len)` touches the agent's region.
+/// Where stubs lie.
+pub fn stubs() -> Range<u64> {
+    base() - STUBS_SIZE..base()
+}
+
+/// Address of the first thread block.
+pub fn blocks() -> u64 {
+    PARAMS.region.load(Ordering::Relaxed)
+}
+
+/// Address of the arena.
+pub fn arena() -> u64 {
+    blocks() + ARENA_OFFSET
+}
+
+/// Whether `[start, start + len)` touches the agent's memory.
 pub fn overlaps(start: u64, len: u64) -> bool {
-    let region_end = base() + ARENA_OFFSET + crate::process::PROCESS.arena_len();
-    start < region_end && start.saturating_add(len) > base()
+    let arena_end = arena() + crate::process::PROCESS.arena_len();
+    let touches = |part: Range<u64>| start < part.end && start.saturating_add(len) > part.start;
+    touches(stubs().start..end()) || touches(blocks()..arena_end)
 }
 
 /// Stages of the start at which the launcher has to do something; the agent stops itself
@@ -79,6 +101,10 @@ pub struct Params {
     pub what: AtomicU64,
     /// Process id as the launcher sees it.
     pub outer_pid: AtomicU64,
+    /// Start of the region.
+    pub region: AtomicU64,
+    /// Non-zero when a filter that the program has inherited names this image's address.
+    pub bound: AtomicU64,
 }
 
 /// See [`Params`].
@@ -93,6 +119,8 @@ pub static PARAMS: Params = Params {
     status: AtomicU64::new(0),
     what: AtomicU64::new(0),
     outer_pid: AtomicU64::new(0),
+    region: AtomicU64::new(0),
+    bound: AtomicU64::new(0),
 };
 
 /// Memory that only start-up code uses.

@@ -2,11 +2,13 @@
 //!
 //! Owns: finding free addresses, which pages exist, writing to them. A page is mapped
 //! read-execute and is writable only while a trampoline is written. Every page starts with
-//! [`POINTERS`] pointers through which trampolines jump to the gate, which lies too far for
-//! a direct jump.
+//! [`POINTERS`] pointers through which trampolines jump to the gate, which may lie too far
+//! for a direct jump. Stubs are the code that makes calls itself: they lie in front of the
+//! image, where calls are the kernel's, and serve what a jump can reach from there.
 
-use crate::arch::x86_64::encode::TRAMPOLINE;
+use crate::arch::x86_64::encode::{Stub, TRAMPOLINE};
 use crate::arch::x86_64::entry;
+use crate::image;
 use crate::process::PROCESS;
 use crate::sys;
 
@@ -17,6 +19,8 @@ const POINTERS: u64 = 3;
 const POOLS: usize = 64;
 const POOL_SIZE: u64 = 16 * PAGE;
 const PUN_PAGES: usize = 384;
+/// Half a cache line: a stub for a known number never crosses one.
+const STUB_ALIGNMENT: u64 = 32;
 /// A little less than what 32 bits of displacement reach.
 const REACH: u64 = 0x7fff_0000;
 /// Nothing is mapped below: the usual vm.mmap_min_addr, and page zero stays free.
@@ -56,6 +60,8 @@ pub struct Near {
     pool_count: usize,
     puns: [PunPage; PUN_PAGES],
     pun_count: usize,
+    /// Bytes of the stubs' range in use.
+    stubs_used: u64,
     window: Window,
 }
 
@@ -67,6 +73,7 @@ impl Near {
             pool_count: 0,
             puns: [PunPage { start: 0, used: [0; 8] }; PUN_PAGES],
             pun_count: 0,
+            stubs_used: 0,
             window: Window::closed(),
         }
     }
@@ -97,8 +104,36 @@ impl Near {
 
     /// Whether `address` lies in trampoline memory.
     pub fn contains(&self, address: u64) -> bool {
-        self.pools[..self.pool_count].iter().any(|p| address.wrapping_sub(p.start) < POOL_SIZE)
+        image::stubs().contains(&address)
+            || self.pools[..self.pool_count]
+                .iter()
+                .any(|p| address.wrapping_sub(p.start) < POOL_SIZE)
             || self.puns[..self.pun_count].iter().any(|p| address.wrapping_sub(p.start) < PAGE)
+    }
+
+    /// Where the next stub goes, if it can be reached from `address` and back.
+    pub fn next_stub(&self, address: u64) -> Option<u64> {
+        let at = image::stubs().start + self.stubs_used;
+        (at.abs_diff(address) < REACH).then_some(at)
+    }
+
+    /// Whether the stub at `at` is just this one.
+    pub fn has(&self, at: u64, stub: &Stub) -> bool {
+        // SAFETY: `at` was given by `next_stub` and written to: it is mapped and readable.
+        let there = unsafe { core::slice::from_raw_parts(at as *const u8, stub.len) };
+        there == &stub.code[..stub.len]
+    }
+
+    /// Writes the next stub; whether there was room for it.
+    pub fn write_stub(&mut self, stub: &Stub) -> bool {
+        let code = &stub.code[..stub.len];
+        let after = self.stubs_used + (stub.len as u64).next_multiple_of(STUB_ALIGNMENT);
+        let at = image::stubs().start + self.stubs_used;
+        if at + stub.len as u64 > image::stubs().end || !self.write(at, code) {
+            return false;
+        }
+        self.stubs_used = after;
+        true
     }
 
     /// A place for one trampoline within reach of `address`.

@@ -15,6 +15,7 @@ pub static PROCESS: Process = Process {
     traces: AtomicBool::new(false),
     fast: AtomicBool::new(false),
     filtered: AtomicBool::new(false),
+    bound: AtomicBool::new(false),
     threads: AtomicBool::new(false),
     sigsys_ignored: AtomicBool::new(false),
     no_more_patches: AtomicBool::new(false),
@@ -32,6 +33,7 @@ pub struct Process {
     traces: AtomicBool,
     fast: AtomicBool,
     filtered: AtomicBool,
+    bound: AtomicBool,
     threads: AtomicBool,
     sigsys_ignored: AtomicBool,
     no_more_patches: AtomicBool,
@@ -133,6 +135,17 @@ impl Process {
     /// See [`Self::is_filtered`].
     pub fn set_filtered(&self) {
         self.filtered.store(true, Ordering::Relaxed);
+    }
+
+    /// A filter names the address of this image: what the program executes needs its agent
+    /// at the same place.
+    pub fn is_bound(&self) -> bool {
+        self.bound.load(Ordering::Relaxed)
+    }
+
+    /// See [`Self::is_bound`].
+    pub fn set_bound(&self) {
+        self.bound.store(true, Ordering::Relaxed);
     }
 
     /// Other tasks may be running in this address space.

@@ -321,6 +321,7 @@ enum Settled {
 fn settle(t: &'static Thread, c: &mut Context, mask: &mut u64) -> Settled {
     let ip = c.rip;
     if ip < image::base() || ip >= image::end() {
+        // The program's own code, a trampoline, or a stub.
         sites::settle(c);
         return Settled::Program;
     }

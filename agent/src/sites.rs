@@ -21,7 +21,10 @@ use crossgate_wire::arena::{
     Mode, SITE_ENTERED, SITE_LOADS_NUMBER, SiteEntry, SiteKind, SiteReason,
 };
 
-use crate::arch::x86_64::encode::{self, JUMP_LEN, SYSCALL, SYSCALL_LEN, TRAMPOLINE};
+use crate::arch::x86_64::encode::{
+    self, JUMP_LEN, STUB_TAIL, SYSCALL, SYSCALL_LEN, Stub, TRAMPOLINE,
+};
+use crate::arch::x86_64::entry;
 use crate::arch::x86_64::frame::Context;
 use crate::near::{self, Near, PAGE, Target, Window};
 use crate::process::PROCESS;
@@ -35,14 +38,20 @@ use crate::{dispatch, request, signals, uaccess};
 struct Site {
     /// Address after the call instruction; zero for an unused entry.
     after: u64,
-    /// Its trampoline, when patched.
+    /// Where its patch leads, when patched: to a trampoline, or straight to its stub.
     trampoline: u64,
+    /// Its stub, where it has one.
+    stub: u64,
     /// The bytes that the patch replaced, from `patch` on.
     original: [u8; JUMP_LEN],
     /// Distance from the patch to `after`.
     before: u8,
     /// How many bytes the patch replaced.
     len: u8,
+    /// Length of the trampoline.
+    trampoline_len: u8,
+    /// Distance from the start of the stub to its call instruction.
+    stub_call: u8,
     /// `None` while undecided.
     kind: Option<SiteKind>,
     reason: SiteReason,
@@ -56,17 +65,43 @@ impl Site {
     const UNUSED: Self = Self {
         after: 0,
         trampoline: 0,
+        stub: 0,
         original: [0; JUMP_LEN],
         before: 0,
         len: 0,
+        trampoline_len: 0,
+        stub_call: 0,
         kind: None,
         reason: SiteReason::None,
         hits: 0,
         nr: 0,
     };
 
+    /// The same place without a patch. Its stub stays: a task may be in the middle of it,
+    /// and a new patch may use it again.
+    fn unpatched(&self) -> Self {
+        let Self { after, stub, stub_call, .. } = *self;
+        Self { after, stub, stub_call, ..Self::UNUSED }
+    }
+
     fn patch(&self) -> u64 {
         self.after - u64::from(self.before)
+    }
+
+    /// The program's own bytes before the call that a trampoline or stub starts with.
+    fn moved(&self) -> u64 {
+        u64::from(self.before) - SYSCALL_LEN as u64
+    }
+
+    /// Whether `address` lies in its trampoline.
+    fn in_trampoline(&self, address: u64) -> bool {
+        address.wrapping_sub(self.trampoline) < u64::from(self.trampoline_len)
+    }
+
+    /// Whether `address` lies in its stub.
+    fn in_stub(&self, address: u64) -> bool {
+        let len = u64::from(self.stub_call) + STUB_TAIL as u64;
+        self.stub != 0 && address.wrapping_sub(self.stub) < len
     }
 
     fn is_patched(&self) -> bool {
@@ -209,7 +244,7 @@ pub fn caught(t: &Thread, after: u64, nr: u64) {
             return;
         }
         // The program has put other code there.
-        *site = Site { after, ..Site::UNUSED };
+        *site = site.unpatched();
         PATCHED.fetch_sub(1, Relaxed);
     }
     if site.kind.is_some() || PROCESS.patches_ended() {
@@ -375,8 +410,8 @@ fn patch(
     Err(reason)
 }
 
-/// Replaces the instruction at `start`, whose bytes are `moved`, by a jump to a trampoline
-/// that executes `moved` and goes on to `target`.
+/// Replaces the instruction at `start`, whose bytes are `moved`, by a jump to code that
+/// executes `moved` and goes on to `target`.
 fn redirect(
     table: &mut Sites,
     index: usize,
@@ -391,20 +426,50 @@ fn redirect(
     if !table.window.holds(start) && is_writable(start) {
         return Err(SiteReason::Writable);
     }
-    let at = table.near.take_near(start).ok_or(SiteReason::NoRoom)?;
-    let mut code = [0; TRAMPOLINE];
-    let len = encode::trampoline(&mut code, at, moved, after, near::pointer(at, target))
-        .ok_or(SiteReason::NoRoom)?;
+    let pass = |at| encode::passing_stub(at, moved, after);
+    let passing = (target == Target::Pass).then(|| write_stub(table, index, pass)).flatten();
+    let at = match passing {
+        Some(stub) => stub,
+        None => {
+            let at = table.near.take_near(start).ok_or(SiteReason::NoRoom)?;
+            let mut code = [0; TRAMPOLINE];
+            let len = encode::trampoline(&mut code, at, moved, after, near::pointer(at, target))
+                .ok_or(SiteReason::NoRoom)?;
+            if !table.near.write(at, &code[..len]) {
+                return Err(SiteReason::Protected);
+            }
+            table.sites[index].trampoline_len = len as u8;
+            at
+        }
+    };
     let jump = encode::jump(start, at).ok_or(SiteReason::NoRoom)?;
-    if !table.near.write(at, &code[..len]) {
-        return Err(SiteReason::Protected);
-    }
     let site = &mut table.sites[index];
     site.trampoline = at;
     site.before = (after - start) as u8;
     site.len = JUMP_LEN as u8;
     site.original.copy_from_slice(&moved[..JUMP_LEN]);
     table.write_code(start, &jump)
+}
+
+/// Writes a stub for a site, where one can be reached from there: gives its address.
+fn write_stub(
+    table: &mut Sites,
+    index: usize,
+    stub_at: impl Fn(u64) -> Option<Stub>,
+) -> Option<u64> {
+    let site = &table.sites[index];
+    if site.stub != 0 && stub_at(site.stub).is_some_and(|stub| table.near.has(site.stub, &stub)) {
+        return Some(site.stub);
+    }
+    let at = table.near.next_stub(site.after)?;
+    let stub = stub_at(at)?;
+    if !table.near.write_stub(&stub) {
+        return None;
+    }
+    let site = &mut table.sites[index];
+    site.stub = at;
+    site.stub_call = stub.call as u8;
+    Some(at)
 }
 
 fn pun(table: &mut Sites, index: usize, next: Option<[u8; 3]>) -> Result<(), SiteReason> {
@@ -418,25 +483,37 @@ fn pun(table: &mut Sites, index: usize, next: Option<[u8; 3]>) -> Result<(), Sit
         return Err(SiteReason::NoRoom);
     }
     let window = encode::pun_window(after, next.ok_or(SiteReason::NoRoom)?);
-    let len = 13;
     // Where the second byte stays what it is, one byte changes, which is always seen whole.
     let exact = window.wrapping_add(u64::from(SYSCALL[1]));
-    let at = match table.near.take_exact(exact, len) {
+    let at = match table.near.take_exact(exact, encode::RETURN_LEN as u64) {
         Some(at) => at,
         None if PROCESS.has_threads() && crosses_line(site, SYSCALL_LEN) => {
             return Err(SiteReason::Straddles);
         }
-        None => table.near.take_pun(window, len).ok_or(SiteReason::NoRoom)?,
+        None => table.near.take_pun(window, encode::RETURN_LEN as u64).ok_or(SiteReason::NoRoom)?,
     };
+    let target = target_of_any();
+    let choose = |stub| {
+        encode::jump(at, stub)?;
+        encode::choosing_stub(stub, Thread::INTEREST, entry::enter(), after)
+    };
+    let choosing = (target == Target::EnterAny).then(|| write_stub(table, index, choose)).flatten();
     let mut code = [0; TRAMPOLINE];
-    let pointer = near::pointer(at, target_of_any());
-    let len = encode::trampoline(&mut code, at, &[], after, pointer).ok_or(SiteReason::NoRoom)?;
+    let len = match choosing.and_then(|stub| encode::jump(at, stub)) {
+        Some(jump) => {
+            code[..JUMP_LEN].copy_from_slice(&jump);
+            Some(JUMP_LEN)
+        }
+        None => encode::trampoline(&mut code, at, &[], after, near::pointer(at, target)),
+    }
+    .ok_or(SiteReason::NoRoom)?;
     let jump = encode::jump(site, at).ok_or(SiteReason::NoRoom)?;
     if !table.near.write(at, &code[..len]) {
         return Err(SiteReason::Protected);
     }
     let entry = &mut table.sites[index];
     entry.trampoline = at;
+    entry.trampoline_len = len as u8;
     entry.before = SYSCALL_LEN as u8;
     entry.len = SYSCALL_LEN as u8;
     entry.original[..SYSCALL_LEN].copy_from_slice(&SYSCALL);
@@ -584,7 +661,7 @@ pub fn revert(start: u64, len: u64) {
             // A page that can no longer be written keeps its trampolines, which stay valid.
             let original = &site.original[..site.len as usize];
             if table.write_code(site.patch(), original).is_ok() {
-                table.sites[index] = Site { after: site.after, ..Site::UNUSED };
+                table.sites[index] = site.unpatched();
                 PATCHED.fetch_sub(1, Relaxed);
             }
         }
@@ -613,7 +690,7 @@ pub fn forget(start: u64, len: u64) {
             if site.is_patched() {
                 PATCHED.fetch_sub(1, Relaxed);
             }
-            *site = Site { after: site.after, ..Site::UNUSED };
+            *site = site.unpatched();
         }
     }
 }
@@ -679,19 +756,20 @@ pub fn settle(c: &mut Context) {
     if !table.near.contains(ip) {
         return;
     }
-    let found = table.known().iter().copied().find(|s| {
-        let len = u64::from(s.before) - SYSCALL_LEN as u64 + encode::RETURN_LEN as u64;
-        s.trampoline != 0 && ip >= s.trampoline && ip < s.trampoline + len
-    });
+    let found = table.known().iter().copied().find(|s| s.in_trampoline(ip) || s.in_stub(ip));
     drop(table);
-    if let Some(site) = found {
-        // The moved instructions are copies, so an address among them has its counterpart at
-        // the site; behind them only the call is left.
-        let offset = ip - site.trampoline;
-        let moved = u64::from(site.before) - SYSCALL_LEN as u64;
-        c.rip =
-            if offset < moved { site.patch() + offset } else { restart_address(site.after, rax) };
+    let Some(site) = found else { return };
+    if site.in_stub(ip) && ip > site.stub + u64::from(site.stub_call) {
+        // The call is made.
+        c.rip = site.after;
+        c.rcx = site.after;
+        return;
     }
+    // The moved instructions are copies, so an address among them has its counterpart at the
+    // site; behind them only the call is left.
+    let offset = ip.wrapping_sub(site.trampoline);
+    let moved = offset < site.moved();
+    c.rip = if moved { site.patch() + offset } else { restart_address(site.after, rax) };
 }
 
 /// Where a task that is to go on at `address` must go on (the counterpart of [`settle`]):

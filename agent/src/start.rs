@@ -106,6 +106,9 @@ pub unsafe extern "C" fn start(stack: *const u64) -> *const Regs {
     if sys::call2(nr::PRCTL, PR_GET_SECCOMP, 0) == 2 {
         PROCESS.set_filtered();
     }
+    if PARAMS.bound.load(Ordering::Relaxed) != 0 {
+        PROCESS.set_bound();
+    }
     dispatch::fill_interest();
     signals::adopt(t, true);
     t.actions.get().share();
@@ -127,7 +130,7 @@ pub unsafe extern "C" fn start(stack: *const u64) -> *const Regs {
 
 /// Reserves address space for the arena, so that mapping it later cannot fail.
 fn reserve_arena() {
-    let at = image::base() + image::ARENA_OFFSET;
+    let at = image::arena();
     if !sys::map_at(at, PARAMS.arena_size.load(Ordering::Relaxed), 0) {
         fail(nr::MMAP, sys::errno::ENOMEM);
     }
@@ -176,7 +179,7 @@ fn receive_arena() {
     if got < 0 {
         fail(nr::RECVMSG, got);
     }
-    let at = image::base() + image::ARENA_OFFSET;
+    let at = image::arena();
     let size = PARAMS.arena_size.load(Ordering::Relaxed);
     let flags = sys::MAP_SHARED | MAP_FIXED | sys::MAP_NORESERVE;
     let mapped =

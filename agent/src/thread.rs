@@ -13,6 +13,7 @@
 //! ```
 
 use core::cell::Cell;
+use core::mem::offset_of;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use crossgate_wire::RingHeader;
@@ -153,10 +154,13 @@ const LEAVING: u32 = 1 << 31;
 static STATES: [AtomicU32; BLOCKS] = [const { AtomicU32::new(0) }; BLOCKS];
 
 fn block_address(index: usize) -> u64 {
-    crate::image::base() + crate::image::BLOCKS_OFFSET + index as u64 * BLOCK
+    crate::image::blocks() + index as u64 * BLOCK
 }
 
 impl Thread {
+    /// Where stubs find [`Self::interest`] from %gs.
+    pub const INTEREST: u32 = offset_of!(Thread, interest) as u32;
+
     /// A block for a new task, all fields as they are before a task is known; `None` when
     /// there is no memory.
     pub fn new(pid: i32) -> Option<&'static Thread> {

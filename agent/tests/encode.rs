@@ -8,8 +8,8 @@ mod invariants;
 use crossgate_agent::arch::x86_64::encode::{NumberLoad, RETURN_LEN, TRAMPOLINE};
 use iced_x86::{Decoder, DecoderOptions};
 use invariants::{
-    USER_END, check_any_number_load, check_jump, check_number_load, check_pun_window,
-    check_trampoline, load_bytes,
+    USER_END, check_any_number_load, check_choosing_stub, check_jump, check_number_load,
+    check_passing_stub, check_pun_window, check_trampoline, load_bytes,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -92,6 +92,17 @@ proptest! {
     #[test]
     fn a_trampoline_reads_any_pointer((at, target) in two_addresses()) {
         check_trampoline(at, &[], at, target);
+    }
+
+    #[test]
+    fn a_stub_does_what_the_site_did(
+        (at, after) in two_addresses(),
+        moved in prop_oneof![instructions(), vec(any::<u8>(), 0..80)],
+        interest in 0..4096u32,
+        enter in 0..1u64 << 18,
+    ) {
+        check_passing_stub(at, &moved, after);
+        check_choosing_stub(at, interest, at + enter, after);
     }
 
     #[test]

@@ -14,7 +14,8 @@ use std::{env, fs};
 use crossgate_agent::arch::x86_64::encode::{JUMP_LEN, SYSCALL, SYSCALL_LEN};
 use iced_x86::{Decoder, DecoderOptions, Formatter, GasFormatter};
 use invariants::{
-    check_any_number_load, check_jump, check_number_load, check_pun_window, check_trampoline,
+    check_any_number_load, check_choosing_stub, check_jump, check_number_load, check_passing_stub,
+    check_pun_window, check_trampoline,
 };
 
 /// Between what a case is and what comes of it.
@@ -23,6 +24,10 @@ const SEPARATOR: &str = "---\n";
 /// Where pointers lie in a page of trampolines: `near::pointer`, `near::Target`.
 const ENTER: u64 = 8;
 const ENTER_ANY: u64 = 16;
+/// What the golden stubs name: where a thread block has the table of interest, and how far
+/// behind the stub Rust is entered.
+const INTEREST: u32 = 32;
+const STUB_TO_ENTER: u64 = 0x2_0000;
 
 /// The upper half of a file.
 #[derive(Default)]
@@ -39,6 +44,8 @@ struct Case {
     near: Option<u64>,
     /// Free memory in the window of a pun: the low byte of its displacement.
     pun: Option<u8>,
+    /// Place for a stub, where the call is one that nobody wants to see.
+    stub: Option<u64>,
     /// Bytes of instructions before the call that `launch/src/scan.rs` lets move.
     movable: usize,
 }
@@ -57,6 +64,7 @@ impl Case {
                 "next" => case.next = bytes(value)?,
                 "near" => case.near = known.map(|v| address(v).unwrap()),
                 "pun" => case.pun = known.map(|v| u8::from_str_radix(v, 16).unwrap()),
+                "stub" => case.stub = known.map(|v| address(v).unwrap()),
                 "movable" => case.movable = value.parse().ok()?,
                 _ => return None,
             }
@@ -80,6 +88,7 @@ struct Patch {
     code: Vec<u8>,
     /// How many bytes of `code` were moved.
     moved: usize,
+    stub: Option<(u64, Vec<u8>)>,
 }
 
 /// The order of `agent/src/sites.rs`: the number's load, a pun, moved instructions.
@@ -98,13 +107,29 @@ fn decide(case: &Case) -> Option<Patch> {
 
 /// The `len` bytes before the call go to a trampoline, a jump takes their place.
 fn redirect(case: &Case, kind: &'static str, len: usize, target: u64) -> Option<Patch> {
-    let trampoline = case.near?;
     let start = case.site - len as u64;
     let moved = &case.before[case.before.len() - len..];
+    if let Some(at) = case.stub.filter(|_| kind == "mov")
+        && let Some(stub) = check_passing_stub(at, moved, case.after())
+        && let Some(jump) = check_jump(start, at)
+    {
+        let stub = Some((at, stub.code[..stub.len].to_vec()));
+        let written = jump.to_vec();
+        return Some(Patch {
+            kind,
+            start,
+            written,
+            trampoline: 0,
+            code: Vec::new(),
+            moved: 0,
+            stub,
+        });
+    }
+    let trampoline = case.near?;
     let pointer = (trampoline & !0xfff) + target;
     let code = check_trampoline(trampoline, moved, case.after(), pointer)?;
     let written = check_jump(start, trampoline)?.to_vec();
-    Some(Patch { kind, start, written, trampoline, code, moved: len })
+    Some(Patch { kind, start, written, trampoline, code, moved: len, stub: None })
 }
 
 /// The call becomes the start of a jump that ends in the bytes after it.
@@ -112,11 +137,20 @@ fn pun(case: &Case) -> Option<Patch> {
     let window = check_pun_window(case.after(), *case.next.first_chunk()?);
     let trampoline = window.wrapping_add(u64::from(case.pun?));
     let pointer = (trampoline & !0xfff) + ENTER_ANY;
-    let code = check_trampoline(trampoline, &[], case.after(), pointer)?;
+    let stub = case.stub.and_then(|at| {
+        let stub = check_choosing_stub(at, INTEREST, at + STUB_TO_ENTER, case.after())?;
+        Some((at, stub.code[..stub.len].to_vec()))
+    });
+    let to_stub = stub.as_ref().and_then(|&(at, _)| check_jump(trampoline, at));
+    let code = match to_stub {
+        Some(jump) => jump.to_vec(),
+        None => check_trampoline(trampoline, &[], case.after(), pointer)?,
+    };
     let jump = check_jump(case.site, trampoline)?;
     assert_eq!(jump[SYSCALL_LEN..], case.next[..JUMP_LEN - SYSCALL_LEN]);
     let written = jump[..SYSCALL_LEN].to_vec();
-    Some(Patch { kind: "pun", start: case.site, written, trampoline, code, moved: 0 })
+    let stub = stub.filter(|_| to_stub.is_some());
+    Some(Patch { kind: "pun", start: case.site, written, trampoline, code, moved: 0, stub })
 }
 
 /// The lower half of a file.
@@ -140,10 +174,16 @@ fn outcome(case: &Case) -> String {
         raw(&mut text, &code[end..call], base + end as u64, "never run");
         list(&mut text, &code[call..], case.site);
     }
-    text.push_str("\ntrampoline\n");
-    let (moved, rest) = patch.code.split_at(patch.moved);
-    list(&mut text, moved, patch.trampoline);
-    list(&mut text, rest, patch.trampoline + moved.len() as u64);
+    if !patch.code.is_empty() {
+        text.push_str("\ntrampoline\n");
+        let (moved, rest) = patch.code.split_at(patch.moved);
+        list(&mut text, moved, patch.trampoline);
+        list(&mut text, rest, patch.trampoline + moved.len() as u64);
+    }
+    if let Some((at, code)) = patch.stub {
+        text.push_str("\nstub\n");
+        list(&mut text, &code, at);
+    }
     text
 }
 

@@ -6,8 +6,8 @@
 mod invariants;
 
 use invariants::{
-    USER_END, check_any_number_load, check_jump, check_number_load, check_pun_window,
-    check_trampoline,
+    USER_END, check_any_number_load, check_choosing_stub, check_jump, check_number_load,
+    check_passing_stub, check_pun_window, check_trampoline,
 };
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
@@ -40,6 +40,8 @@ fuzz_target!(|site: Site| {
     let moved = load.map_or(usize::from(site.moved), |load| load.len).min(site.before.len());
     let moved = &site.before[site.before.len() - moved..];
     check_trampoline(at, moved, after, target);
+    check_passing_stub(at, moved, after);
+    check_choosing_stub(at, site.nr as u32 >> 1, target, after);
     check_jump(after - 2, at);
     check_jump(after.saturating_sub(2 + moved.len() as u64), at);
     check_pun_window(after, site.next);

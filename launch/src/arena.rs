@@ -21,12 +21,6 @@ pub struct OwnArena {
     identity: String,
 }
 
-/// Address at which the image of a tree is mapped, plus a random multiple of 64 KiB. Below
-/// every address the kernel chooses for libraries and stacks, above every address that
-/// programs choose for themselves; inside what ThreadSanitizer takes for the program's.
-const LOWEST_BASE: u64 = 0x7e90_0000_0000;
-const BASES: u64 = 1 << 20;
-
 impl OwnArena {
     /// An arena for `options`.
     pub fn new(options: &Options) -> Result<Self> {
@@ -69,7 +63,6 @@ impl OwnArena {
         let arena = unsafe { Arena::new(base.cast()) };
         let control = arena.control();
         control.supervisor.store(std::process::id() as i32, Ordering::Relaxed);
-        control.agent_base.store(random_base(), Ordering::Relaxed);
         let stat = fstat(&fd).map_err(|e| own("look at", e))?;
         let (major, minor) = (libc::major(stat.st_dev), libc::minor(stat.st_dev));
         let identity = format!("{major:02x}:{minor:02x} {}", stat.st_ino);
@@ -108,12 +101,4 @@ impl Drop for OwnArena {
         // SAFETY: mapped in `new` with this size; nothing borrowed outlives this value.
         unsafe { libc::munmap(self.arena.base().cast(), self.geometry.size()) };
     }
-}
-
-fn random_base() -> u64 {
-    let mut bytes = [0u8; 8];
-    // SAFETY: writes at most eight bytes to `bytes`. A short or failed read leaves zeros,
-    // which is a valid, if guessable, choice.
-    unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
-    LOWEST_BASE + (u64::from_ne_bytes(bytes) % BASES) * 0x1_0000
 }

@@ -1,6 +1,6 @@
 //! Putting the agent into a process that is stopped at its first instruction.
 //!
-//! Owns: the ptrace dance. Never does: waiting for anything but the process being injected.
+//! Owns: where the agent lies, the ptrace dance. Never does: waiting for anything but the process being injected.
 //! The agent's half is `agent/src/start.rs`. Steps: run one `mmap` in the process by code
 //! poked over its first instruction; write the image into the new mapping; let the agent
 //! start; when it stops for the arena, pass the descriptor through a socket pair that the
@@ -11,7 +11,7 @@ use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 
-use crossgate_wire::arena::Geometry;
+use crossgate_wire::arena::{Geometry, STUBS_SIZE};
 use nix::errno::Errno;
 use nix::sys::ptrace;
 use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
@@ -43,8 +43,7 @@ type Result<T> = std::result::Result<T, Refusal>;
 
 /// What is the same for every process of a tree.
 pub struct Injector<'a> {
-    base: u64,
-    image: Vec<u8>,
+    region: u64,
     geometry: Geometry,
     arena: BorrowedFd<'a>,
 }
@@ -61,7 +60,28 @@ struct Params {
     status: u64,
     what: u64,
     outer_pid: u64,
+    region: u64,
+    bound: u64,
 }
+
+/// What a new program has from the one before it in its process.
+#[derive(Clone, Copy, Default)]
+pub struct Inherited {
+    /// Its signal mask, where that is not the one it has.
+    pub mask: Option<u64>,
+    /// Where its agent must be, because a filter names the address.
+    pub base: Option<u64>,
+}
+
+/// Address at which thread blocks and arena of a tree are mapped, plus a random multiple of
+/// 64 KiB. Below every address the kernel chooses for libraries and stacks, above every
+/// address that programs choose for themselves; inside what ThreadSanitizer takes for the
+/// program's.
+const LOWEST_REGION: u64 = 0x7e90_0000_0000;
+const REGIONS: u64 = 1 << 20;
+const PAGE: u64 = 4096;
+/// What is mapped in one piece: stubs and image.
+const WHOLE: u64 = STUBS_SIZE + image::SIZE;
 
 const STAGE_WANTS_ARENA: u32 = 1;
 const STAGE_FAILED: u32 = 2;
@@ -76,20 +96,19 @@ const USER_CS: u64 = 0x33;
 const CALL_MMAP: u64 = u64::from_le_bytes([0xb8, 9, 0, 0, 0, 0x0f, 0x05, 0xcc]);
 
 impl<'a> Injector<'a> {
-    /// For a tree whose agents live at `base` and share `arena`.
-    pub fn new(base: u64, geometry: Geometry, arena: BorrowedFd<'a>) -> Self {
-        Self { base, image: image::at_base(base), geometry, arena }
+    /// For a tree whose agents share `arena`.
+    pub fn new(geometry: Geometry, arena: BorrowedFd<'a>) -> Self {
+        Self { region: LOWEST_REGION + random(REGIONS) * 0x1_0000, geometry, arena }
     }
 
     /// Puts the agent into `pid` and lets go of it. On refusal the process is still
     /// attached and stopped, its registers and code as they were.
-    /// `mask` is the signal mask it is to have, where that is not the one it has.
-    pub fn inject(&self, pid: Pid, mask: Option<u64>) -> Result<()> {
-        let mut stopped = Stopped::new(pid, mask)?;
+    pub fn inject(&self, pid: Pid, inherited: &Inherited) -> Result<()> {
+        let mut stopped = Stopped::new(pid, inherited.mask)?;
         if stopped.regs.cs != USER_CS {
             return Err(Refusal::Untouched("it is a 32-bit program".into()));
         }
-        match self.inject_stopped(&mut stopped) {
+        match self.inject_stopped(&mut stopped, inherited.base) {
             Ok(()) => stopped.release(),
             Err(Refusal::Gone) => Err(Refusal::Gone),
             Err(why) => {
@@ -99,17 +118,19 @@ impl<'a> Injector<'a> {
         }
     }
 
-    fn inject_stopped(&self, stopped: &mut Stopped) -> Result<()> {
-        let base = self.map_image(stopped)?;
+    fn inject_stopped(&self, stopped: &mut Stopped, bound: Option<u64>) -> Result<()> {
+        let base = map_image(stopped, bound)?;
         let rings = self.geometry.rings.min(1);
         let params = Params {
             entry: stopped.regs.rip,
             arena_size: self.geometry.size_of_rings(rings) as u64,
             rings: u64::from(rings),
             outer_pid: stopped.pid.as_raw() as u64,
+            region: self.region,
+            bound: u64::from(bound.is_some()),
             ..Params::default()
         };
-        let mut image = if base == self.base { self.image.clone() } else { image::at_base(base) };
+        let mut image = image::at_base(base);
         // SAFETY: `Params` is plain integers without padding.
         let bytes = unsafe {
             std::slice::from_raw_parts((&raw const params).cast::<u8>(), size_of::<Params>())
@@ -151,29 +172,6 @@ impl<'a> Injector<'a> {
             }
             _ => Err(Refusal::Untouched("the agent did not start in it".into())),
         }
-    }
-
-    /// Maps the image's place in the process, read-execute; gives its address.
-    fn map_image(&self, stopped: &mut Stopped) -> Result<u64> {
-        let fixed = libc::MAP_FIXED_NOREPLACE;
-        for (hint, flags) in [(self.base, fixed), (0, 0)] {
-            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | flags;
-            let protection = libc::PROT_READ | libc::PROT_EXEC;
-            let args = [hint, image::SIZE, protection as u64, flags as u64, u64::MAX, 0];
-            let got = stopped.call_mmap(args)?;
-            if (-4095..0).contains(&got) {
-                let errno = Errno::from_raw(-got as i32);
-                if errno == Errno::EEXIST {
-                    continue;
-                }
-                let limit = "its address space limit leaves no room for the agent";
-                let other = "the kernel refuses executable memory";
-                let what = if errno == Errno::ENOMEM { limit } else { other };
-                return Err(Refusal::Untouched(format!("{what} ({})", errno.desc())));
-            }
-            return Ok(got as u64);
-        }
-        Err(Refusal::Untouched("its address space has no room for the agent".into()))
     }
 
     /// Writes to memory that the process itself may not write to.
@@ -222,6 +220,70 @@ impl<'a> Injector<'a> {
         .map_err(|_| failed("send it the shared memory"))?;
         Ok(())
     }
+}
+
+/// Maps the place for stubs and image in the process, read-execute; gives the address of the
+/// image.
+fn map_image(stopped: &mut Stopped, bound: Option<u64>) -> Result<u64> {
+    let places = match bound {
+        Some(base) => vec![Some(base - STUBS_SIZE)],
+        None => places_near(stopped.regs.rip).into_iter().map(Some).chain([None]).collect(),
+    };
+    for place in places {
+        let fixed = if place.is_some() { libc::MAP_FIXED_NOREPLACE } else { 0 };
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | fixed;
+        let protection = libc::PROT_READ | libc::PROT_EXEC;
+        let hint = place.unwrap_or(0);
+        let args = [hint, WHOLE, protection as u64, flags as u64, u64::MAX, 0];
+        let got = stopped.call_mmap(args)?;
+        if (-4095..0).contains(&got) {
+            let errno = Errno::from_raw(-got as i32);
+            if errno == Errno::EEXIST || errno == Errno::EPERM && place.is_some() {
+                continue;
+            }
+            let limit = "its address space limit leaves no room for the agent";
+            let other = "the kernel refuses executable memory";
+            let what = if errno == Errno::ENOMEM { limit } else { other };
+            return Err(Refusal::Untouched(format!("{what} ({})", errno.desc())));
+        }
+        return Ok(got as u64 + STUBS_SIZE);
+    }
+    let why = if bound.is_some() {
+        "a filter that it inherits names an address that is not free in it"
+    } else {
+        "its address space has no room for the agent"
+    };
+    Err(Refusal::Untouched(why.into()))
+}
+
+/// Where stubs and image may lie for a program that starts at `entry`: within reach of a
+/// jump (2 GiB) from there and from what will be mapped around it.
+fn places_near(entry: u64) -> Vec<u64> {
+    const GIB: u64 = 1 << 30;
+    // A program linked to the usual fixed address has room below; what is mapped lowest is
+    // left alone (emulators of other systems want it), and so is the heap above.
+    const FIXED: std::ops::Range<u64> = 0x40_0000..0x40_0000 + GIB;
+    const FIXED_ROOM: std::ops::Range<u64> = 0x20_0000..FIXED.start - WHOLE;
+    let pages =
+        |range: std::ops::Range<u64>| range.start + random((range.end - range.start) / PAGE) * PAGE;
+    let mut places = Vec::new();
+    if FIXED.contains(&entry) {
+        places.push(pages(FIXED_ROOM));
+    }
+    // Libraries are mapped from the loader downwards.
+    if let Some(low) = (entry & !(PAGE - 1)).checked_sub(GIB + GIB / 4).filter(|&low| low >= GIB) {
+        places.push(pages(low..low + GIB / 4));
+    }
+    places
+}
+
+/// A random number below `end`.
+fn random(end: u64) -> u64 {
+    let mut bytes = [0u8; 8];
+    // SAFETY: writes at most eight bytes to `bytes`. A short or failed read leaves zeros,
+    // which is a valid, if guessable, choice.
+    unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
+    u64::from_ne_bytes(bytes) % end
 }
 
 /// What [`wait_for`] saw.

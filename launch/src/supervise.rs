@@ -28,7 +28,7 @@ use nix::unistd::Pid;
 use crate::arena::OwnArena;
 use crate::drain::{Drain, wake};
 use crate::error::{Error, Result};
-use crate::inject::{Injector, Refusal};
+use crate::inject::{Inherited, Injector, Refusal};
 use crate::namespaces;
 use crate::program::Program;
 use crate::scan::{self, Scanner};
@@ -206,9 +206,8 @@ pub fn run(program: &Program, options: &Options, observer: &mut dyn Observer) ->
     handle(Signal::SIGHUP, SigHandler::Handler(pass_on));
 
     start_heartbeat(&arena.control().heartbeat);
-    let base = arena.control().agent_base.load(Ordering::Relaxed);
-    let injector = Injector::new(base, arena.geometry(), arena.fd());
-    if let Err(why) = injector.inject(first, None) {
+    let injector = Injector::new(arena.geometry(), arena.fd());
+    if let Err(why) = injector.inject(first, &Inherited::default()) {
         let _ = nix::sys::signal::kill(first, Signal::SIGKILL);
         let _ = nix::sys::wait::waitpid(first, None);
         let shown = program.path.display();
@@ -245,8 +244,8 @@ pub fn run(program: &Program, options: &Options, observer: &mut dyn Observer) ->
 #[derive(Clone, Copy)]
 struct Executing {
     pid: Pid,
-    /// Signal mask that the new program is to have.
-    mask: u64,
+    /// What the new program is to have from the old one.
+    inherited: Inherited,
     /// Which of the task's requests it was.
     generation: u64,
     /// The exec failed: detach at the next stop.
@@ -537,7 +536,8 @@ impl Supervisor<'_> {
             self.read_rings(u64::MAX);
         }
         self.observer.executed(pid.as_raw(), tid);
-        match self.injector.inject(pid, executing.map(|e| e.mask)) {
+        let inherited = executing.map(|e| e.inherited).unwrap_or_default();
+        match self.injector.inject(pid, &inherited) {
             Ok(()) | Err(Refusal::Gone) => {}
             Err(Refusal::Untouched(why)) => {
                 let _ = ptrace::detach(pid, None);
@@ -586,7 +586,7 @@ impl Supervisor<'_> {
         let tid = Pid::from_raw(slot.tid.load(Ordering::Relaxed));
         let args: [u64; 4] = std::array::from_fn(|i| slot.args[i].load(Ordering::Relaxed));
         if kind == RequestKind::Exec as u32 {
-            let result = self.attach(pid, tid, args[0], args[1]);
+            let result = self.attach(pid, tid, args);
             self.reply(index, result);
         } else if kind == RequestKind::ExecFailed as u32 {
             self.reply(index, 0);
@@ -688,10 +688,11 @@ impl Supervisor<'_> {
     }
 
     /// Attaches to a task that is about to execute a program. Gives 0 or `-errno`.
-    fn attach(&mut self, pid: Pid, tid: Pid, mask: u64, generation: u64) -> i64 {
+    fn attach(&mut self, pid: Pid, tid: Pid, [mask, generation, base, _]: [u64; 4]) -> i64 {
+        let inherited = Inherited { mask: Some(mask), base: (base != 0).then_some(base) };
         if let Some(executing) = self.executing.get_mut(&tid.as_raw()) {
             // Its last exec failed and we have not let go yet.
-            *executing = Executing { pid, mask, generation, leaving: false };
+            *executing = Executing { pid, inherited, generation, leaving: false };
             return 0;
         }
         let thread = pid == tid || fs::exists(format!("/proc/{pid}/task/{tid}")).unwrap_or(false);
@@ -702,7 +703,7 @@ impl Supervisor<'_> {
             Ok(()) => {
                 // A vfork child executes before its maker can tell of it.
                 self.know(pid);
-                let executing = Executing { pid, mask, generation, leaving: false };
+                let executing = Executing { pid, inherited, generation, leaving: false };
                 self.executing.insert(tid.as_raw(), executing);
                 0
             }

@@ -16,6 +16,9 @@ pub const CONTROL_SIZE: usize = 64 << 10;
 /// Bytes after that in which the supervisor puts answers too long for a request slot.
 pub const SCRATCH_SIZE: usize = 192 << 10;
 
+/// Bytes before the agent's image for stubs (`agent/src/image.rs`).
+pub const STUBS_SIZE: u64 = 128 << 10;
+
 /// What a task does with a call of which the hook does not want to know.
 pub const INTEREST_NONE: u8 = 0;
 /// The hook wants to see this call's entry and exit.
@@ -101,9 +104,6 @@ pub struct Control {
     pub supervisor: AtomicI32,
     /// Set once a process may see other process ids than the supervisor does.
     pub foreign: AtomicU32,
-    /// Where a following image should put the agent, so that addresses stay the same in
-    /// the whole tree (filters of the program are rewritten to name them).
-    pub agent_base: AtomicU64,
     /// One more than the highest ring that was ever taken.
     pub rings_used: AtomicU32,
     /// Sites trapped, patched, and calls that went by a signal; for `run --stats` and tests.
@@ -144,7 +144,9 @@ pub struct Counters {
 #[repr(u32)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RequestKind {
-    /// `tid` is about to execute a program: attach to it. Answer 0, or `-errno`.
+    /// `tid` is about to execute a program: attach to it. `args` = signal mask the new
+    /// program is to have, how many programs the task has tried to execute, the address its
+    /// agent must have (zero: any). Answer 0, or `-errno`.
     Exec = 1,
     /// The exec did not happen: let go of `tid`. No answer.
     ExecFailed = 2,

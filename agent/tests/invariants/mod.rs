@@ -8,8 +8,8 @@
 #![allow(dead_code)]
 
 use crossgate_agent::arch::x86_64::encode::{
-    JUMP_LEN, NumberLoad, RETURN_LEN, SYSCALL, SYSCALL_LEN, TRAMPOLINE, any_number_load, jump,
-    number_load, pun_window, trampoline,
+    JUMP_LEN, NumberLoad, RETURN_LEN, STUB, STUB_TAIL, SYSCALL, SYSCALL_LEN, Stub, TRAMPOLINE,
+    any_number_load, choosing_stub, jump, number_load, passing_stub, pun_window, trampoline,
 };
 use iced_x86::{
     Code, Decoder, DecoderOptions, Instruction, InstructionInfoFactory, OpAccess, Register,
@@ -87,6 +87,69 @@ pub fn check_trampoline(at: u64, moved: &[u8], after: u64, target: u64) -> Optio
         assert_eq!(instruction.stack_pointer_increment(), 0);
     }
     Some(out[..len].to_vec())
+}
+
+/// From its call on, a stub makes the call, leaves in rcx what the call would have left at
+/// the site, and jumps there; it has bytes of nothing else.
+fn check_tail(stub: &Stub, at: u64, after: u64) {
+    assert_eq!(stub.len, stub.call + STUB_TAIL);
+    assert!(stub.code[stub.len..].iter().all(|b| *b == 0));
+    let from = at + stub.call as u64;
+    let tail = Decoder::with_ip(64, &stub.code[stub.call..stub.len], from, DecoderOptions::NONE);
+    let [call, lea, back] = tail.into_iter().collect::<Vec<_>>()[..] else { panic!("{stub:x?}") };
+    assert_eq!(call.code(), Code::Syscall);
+    assert_eq!((lea.code(), lea.op0_register()), (Code::Lea_r64_m, Register::RCX));
+    assert_eq!(lea.ip_rel_memory_address(), after);
+    assert_eq!(back.code(), Code::Jmp_rel32_64);
+    assert_eq!(back.near_branch_target(), after);
+    assert_eq!(back.next_ip(), at + stub.len as u64);
+}
+
+/// The stub of a known number holds the moved bytes unchanged, then the tail. It is refused
+/// only where it does not fit or not reach.
+pub fn check_passing_stub(at: u64, moved: &[u8], after: u64) -> Option<Stub> {
+    let stub = passing_stub(at, moved, after);
+    let end = at.wrapping_add((moved.len() + STUB_TAIL) as u64);
+    let fits = moved.len() + STUB_TAIL <= STUB;
+    // `lea` and `jmp` end at different addresses.
+    let possible = fits && reaches(end - JUMP_LEN as u64, after) && reaches(end, after);
+    assert_eq!(stub.is_some(), possible, "at {at:#x}, {moved:x?}, {after:#x}");
+    let stub = stub?;
+    assert_eq!(stub.call, moved.len());
+    assert_eq!(&stub.code[..stub.call], moved);
+    check_tail(&stub, at, after);
+    Some(stub)
+}
+
+/// The stub of an unknown number changes only rcx and r11 (which the call overwrites) and no
+/// flag, reads the table, and goes on at its call or, with rcx as at the site, at `enter`.
+pub fn check_choosing_stub(at: u64, interest: u32, enter: u64, after: u64) -> Option<Stub> {
+    let stub = choosing_stub(at, interest, enter, after)?;
+    check_tail(&stub, at, after);
+    let head: Vec<Instruction> =
+        Decoder::with_ip(64, &stub.code[..stub.call], at, DecoderOptions::NONE)
+            .into_iter()
+            .collect();
+    let mut factory = InstructionInfoFactory::new();
+    for instruction in &head {
+        assert_eq!(instruction.rflags_modified(), RflagsBits::NONE);
+        let info = factory.info(instruction);
+        for used in info.used_registers().iter().filter(|r| r.access() != OpAccess::Read) {
+            let whole = used.register().full_register();
+            assert!(matches!(whole, Register::RCX | Register::R11), "{instruction}");
+        }
+        assert!(info.used_memory().iter().all(|m| m.access() == OpAccess::Read));
+    }
+    let [number, table, byte, branch, lea, jump] = head[..] else { panic!("{stub:x?}") };
+    assert_eq!((number.code(), number.op1_register()), (Code::Movzx_r32_rm16, Register::AX));
+    assert_eq!(table.memory_segment(), Register::GS);
+    assert_eq!(table.memory_displacement64() as u32, interest);
+    assert_eq!((byte.memory_base(), byte.memory_index()), (Register::RCX, Register::R11));
+    assert_eq!(branch.code(), Code::Jrcxz_rel8_64);
+    assert_eq!(branch.near_branch_target(), at + stub.call as u64);
+    assert_eq!(lea.ip_rel_memory_address(), after);
+    assert_eq!(jump.near_branch_target(), enter);
+    Some(stub)
 }
 
 /// The window of a pun holds the 256 addresses that the jump can reach, and no other.

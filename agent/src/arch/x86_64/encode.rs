@@ -96,13 +96,77 @@ pub fn trampoline(
         return None;
     }
     out[..lea].copy_from_slice(moved);
-    // lea rcx, [rip + after]
-    out[lea..lea + 3].copy_from_slice(&[0x48, 0x8d, 0x0d]);
-    out[lea + 3..jmp].copy_from_slice(&rel32(at + jmp as u64, after)?);
+    lea_rcx(&mut out[lea..jmp], at + lea as u64, after)?;
     // jmp [rip + target]
     out[jmp..jmp + 2].copy_from_slice(&[0xff, 0x25]);
     out[jmp + 2..end].copy_from_slice(&rel32(at + end as u64, target)?);
     Some(end)
+}
+
+/// Most bytes of a stub.
+pub const STUB: usize = 64;
+/// Bytes of a stub from its call instruction on.
+pub const STUB_TAIL: usize = SYSCALL_LEN + RETURN_DIRECT_LEN;
+/// `lea` and `jmp` of [`return_directly`].
+const RETURN_DIRECT_LEN: usize = 12;
+
+/// Code that makes a call itself, so that it must lie where calls are the kernel's, and
+/// then jumps back to the program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stub {
+    /// Its code; what follows `len` is zero.
+    pub code: [u8; STUB],
+    /// How much of it is code.
+    pub len: usize,
+    /// Where in it the call instruction is.
+    pub call: usize,
+}
+
+/// A call instruction at `at`, what it leaves in rcx at the site, and a direct jump to
+/// `after`: right after a call the processor predicts no indirect jump (6 ns).
+fn call_and_return(out: &mut [u8], at: u64, after: u64) -> Option<()> {
+    out[..2].copy_from_slice(&SYSCALL);
+    lea_rcx(&mut out[2..9], at + 2, after)?;
+    out[9..14].copy_from_slice(&jump(at + 9, after)?);
+    Some(())
+}
+
+/// `lea rcx, [rip + to]` at `at`.
+fn lea_rcx(out: &mut [u8], at: u64, to: u64) -> Option<()> {
+    out[..3].copy_from_slice(&[0x48, 0x8d, 0x0d]);
+    out[3..7].copy_from_slice(&rel32(at + 7, to)?);
+    Some(())
+}
+
+/// The stub at `at` of a call whose number is known and which nobody wants to see: `moved`
+/// loads the number.
+pub fn passing_stub(at: u64, moved: &[u8], after: u64) -> Option<Stub> {
+    let call = moved.len();
+    let len = call + STUB_TAIL;
+    let mut code = [0; STUB];
+    code.get_mut(..call)?.copy_from_slice(moved);
+    call_and_return(code.get_mut(call..len)?, at + call as u64, after)?;
+    Some(Stub { code, len, call })
+}
+
+/// The stub at `at` of a call whose number decides: the table at `gs:interest` has a byte
+/// for each. Where that is not zero, the way goes on at `enter`.
+pub fn choosing_stub(at: u64, interest: u32, enter: u64, after: u64) -> Option<Stub> {
+    const CALL: usize = 32;
+    let mut code = [0; STUB];
+    // movzx r11d, ax
+    code[..4].copy_from_slice(&[0x44, 0x0f, 0xb7, 0xd8]);
+    // mov rcx, gs:[interest]
+    code[4..9].copy_from_slice(&[0x65, 0x48, 0x8b, 0x0c, 0x25]);
+    code[9..13].copy_from_slice(&interest.to_le_bytes());
+    // movzx ecx, byte ptr [rcx + r11]
+    code[13..18].copy_from_slice(&[0x42, 0x0f, 0xb6, 0x0c, 0x19]);
+    // jrcxz to the call: the flags are live
+    code[18..20].copy_from_slice(&[0xe3, (CALL - 20) as u8]);
+    lea_rcx(&mut code[20..27], at + 20, after)?;
+    code[27..CALL].copy_from_slice(&jump(at + 27, enter)?);
+    call_and_return(&mut code[CALL..], at + CALL as u64, after)?;
+    Some(Stub { code, len: CALL + STUB_TAIL, call: CALL })
 }
 
 #[cfg(test)]
@@ -134,6 +198,33 @@ mod tests {
                 0xff, 0x25, 0xee, 0x0f, 0, 0, // jmp *0xfee(%rip)
             ]
         );
+    }
+
+    #[test]
+    fn a_stub_calls_and_returns_directly() {
+        let stub = passing_stub(0x10_0000, &[0xb8, 110, 0, 0, 0], 0x20_0007).unwrap();
+        assert_eq!((stub.call, stub.len), (5, 19));
+        assert_eq!(
+            stub.code[..19],
+            [
+                0xb8, 110, 0, 0, 0, // mov $110, %eax
+                0x0f, 0x05, // syscall
+                0x48, 0x8d, 0x0d, 0xf9, 0xff, 0x0f, 0, // lea 0xffff9(%rip), %rcx
+                0xe9, 0xf4, 0xff, 0x0f, 0, // jmp 0x200007
+            ]
+        );
+        assert_eq!(passing_stub(0, &[0x90; 60], 0), None);
+        assert_eq!(passing_stub(0, &[], 1 << 40), None);
+    }
+
+    #[test]
+    fn a_choosing_stub_skips_to_its_call() {
+        let stub = choosing_stub(0x10_0000, 32, 0x11_0000, 0x20_0007).unwrap();
+        assert_eq!((stub.call, stub.len), (32, 46));
+        // jrcxz leads to the call instruction.
+        assert_eq!(20 + stub.code[19] as usize, stub.call);
+        assert_eq!(stub.code[stub.call..][..2], SYSCALL);
+        assert_eq!(choosing_stub(0, 32, 1 << 40, 0), None);
     }
 
     #[test]

@@ -17,6 +17,7 @@ use core::ffi::c_void;
 use core::mem::offset_of;
 
 use super::frame::Regs;
+use crate::image;
 use crate::thread::{Phase, Thread};
 
 global_asm!(
@@ -44,16 +45,14 @@ global_asm!(
     "jmp 2b",
 
     // ---- the gate ----------------------------------------------------------------------
-    // [cg_gate, cg_gate_end) is Syscall User Dispatch's allowed range: calls made here are
-    // the kernel's, calls made anywhere else come to us.
+    // Syscall User Dispatch's allowed range begins with the stubs before the image and ends
+    // at cg_gate_end: calls made here are the kernel's, calls made anywhere else come to us.
     ".section .text.gate, \"ax\", @progbits",
-    ".globl cg_gate, cg_gate_end, cg_pass, cg_gate_pass, cg_enter, cg_enter_any",
+    ".globl cg_gate_end, cg_pass, cg_gate_pass, cg_enter, cg_enter_any",
     ".globl cg_enter_switched, cg_enter_saved, cg_gate_hooked, cg_leave, cg_private",
     ".globl cg_private_syscall, cg_restorer, cg_program, cg_program_syscall, cg_task",
     ".globl cg_compat, cg_bare, cg_bare_after, cg_bare_trap",
     ".globl cg_exit_saved, cg_gate_any",
-    "cg_gate:",
-
     // From the arguments of a C function (number first, the seventh on the stack) to those
     // of a call.
     ".macro cg_arguments_of_call",
@@ -334,8 +333,6 @@ macro_rules! addresses {
 }
 
 addresses! {
-    /// Start of the gate.
-    gate_start = cg_gate;
     /// End of the gate.
     gate_end = cg_gate_end;
     /// Way of calls nobody wants to see.
@@ -378,7 +375,7 @@ addresses! {
 
 /// The range of addresses whose calls are the kernel's.
 pub fn gate() -> (u64, u64) {
-    (gate_start(), gate_end())
+    (image::stubs().start, gate_end())
 }
 
 unsafe extern "C" {
