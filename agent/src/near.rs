@@ -62,7 +62,10 @@ pub struct Near {
     pun_count: usize,
     /// Bytes of the stubs' range in use.
     stubs_used: u64,
+    /// Trampolines and pointers that are writable for the moment.
     window: Window,
+    /// Stubs that are.
+    stub_window: Window,
 }
 
 impl Near {
@@ -75,22 +78,19 @@ impl Near {
             pun_count: 0,
             stubs_used: 0,
             window: Window::closed(),
+            stub_window: Window::closed(),
         }
     }
 
     /// Writes to trampoline memory that no task runs yet.
     pub fn write(&mut self, at: u64, bytes: &[u8]) -> bool {
-        if !self.window.open(at, bytes.len() as u64) {
-            return false;
-        }
-        // SAFETY: trampoline memory is ours, and was made writable.
-        unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), at as *mut u8, bytes.len()) };
-        true
+        write_new(&mut self.window, at, bytes)
     }
 
     /// After the last of some writes.
     pub fn seal(&mut self) {
         self.window.close();
+        self.stub_window.close();
     }
 
     fn write_pointers(&mut self, page: u64) -> bool {
@@ -129,7 +129,8 @@ impl Near {
         let code = &stub.code[..stub.len];
         let after = self.stubs_used + (stub.len as u64).next_multiple_of(STUB_ALIGNMENT);
         let at = image::stubs().start + self.stubs_used;
-        if at + stub.len as u64 > image::stubs().end || !self.write(at, code) {
+        let fits = at + stub.len as u64 <= image::stubs().end;
+        if !fits || !write_new(&mut self.stub_window, at, code) {
             return false;
         }
         self.stubs_used = after;
@@ -203,10 +204,11 @@ impl Near {
         if let Some(index) = self.puns[..self.pun_count].iter().position(|p| p.start == start) {
             return Some(index);
         }
-        if self.pun_count == PUN_PAGES || !sys::map_at(start, PAGE, sys::READ | sys::EXEC) {
+        if self.pun_count == PUN_PAGES || !self.window.map(start, PAGE) {
             return None;
         }
         if !self.write_pointers(start) {
+            self.window.close();
             sys::call2(sys::nr::MUNMAP, start, PAGE);
             return None;
         }
@@ -214,6 +216,16 @@ impl Near {
         self.pun_count += 1;
         Some(self.pun_count - 1)
     }
+}
+
+/// Writes code that no task runs yet.
+fn write_new(window: &mut Window, at: u64, code: &[u8]) -> bool {
+    if !window.open(at, code.len() as u64) {
+        return false;
+    }
+    // SAFETY: memory for trampolines and stubs is ours, and was made writable.
+    unsafe { core::ptr::copy_nonoverlapping(code.as_ptr(), at as *mut u8, code.len()) };
+    true
 }
 
 impl PunPage {
@@ -254,13 +266,23 @@ impl Window {
     pub fn open(&mut self, at: u64, len: u64) -> bool {
         let start = at & !(PAGE - 1);
         let len = (at + len).next_multiple_of(PAGE) - start;
-        if self.range == Some((start, len)) {
+        if self.holds(start) && self.holds(start + len - 1) {
             return true;
         }
         self.close();
         let opened = sys::protect(start, len, sys::READ | sys::WRITE | sys::EXEC);
         self.range = opened.then_some((start, len));
         opened
+    }
+
+    /// Maps new pages, which are writable from the start.
+    fn map(&mut self, start: u64, len: u64) -> bool {
+        let mapped = sys::map_at(start, len, sys::READ | sys::WRITE | sys::EXEC);
+        if mapped {
+            self.close();
+            self.range = Some((start, len));
+        }
+        mapped
     }
 
     /// Whether the page of `at` is writable only because of this.

@@ -315,9 +315,18 @@ struct Around {
 }
 
 fn look_around(t: &Thread, after: u64) -> Option<Around> {
+    const NEXT: usize = BORROWED as usize;
     let site = after - SYSCALL_LEN as u64;
     let mut around = Around { before: [0; BEFORE], before_len: BEFORE, next: None };
-    // The page before may not be readable; then only what lies on the site's own counts.
+    let mut all = [0; BEFORE + SYSCALL_LEN + NEXT];
+    if uaccess::read(t, site - BEFORE as u64, &mut all) == all.len() {
+        let (before, rest) = all.split_at(BEFORE);
+        let (call, next) = rest.split_at(SYSCALL_LEN);
+        around.before.copy_from_slice(before);
+        around.next = next.try_into().ok();
+        return (call == SYSCALL).then_some(around);
+    }
+    // A page beside the site's own cannot be read: only what lies on this one counts.
     if uaccess::read(t, site - BEFORE as u64, &mut around.before) != BEFORE {
         around.before_len = BEFORE.min((site % PAGE) as usize);
         let from = BEFORE - around.before_len;
@@ -800,6 +809,10 @@ pub fn scan(t: &Thread, start: u64, len: u64) {
     });
     let scratch = PROCESS.arena().scratch().cast::<SiteEntry>();
     let mut table = TABLE.lock();
+    // One mapping, and the sites all over it: its protection is changed once.
+    if len < u64::MAX && found > FEW as i64 && !is_writable(start) {
+        table.window.open(start, len);
+    }
     for i in 0..usize::try_from(found).unwrap_or(0) {
         // SAFETY: the supervisor wrote `found` entries into the scratch area, which is ours
         // until `ScanDone`.
