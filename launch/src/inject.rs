@@ -14,6 +14,7 @@ use std::os::unix::fs::FileExt;
 use crossgate_wire::arena::{Geometry, STUBS_SIZE};
 use nix::errno::Errno;
 use nix::sys::ptrace;
+use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use nix::unistd::Pid;
@@ -104,6 +105,16 @@ impl<'a> Injector<'a> {
     /// Puts the agent into `pid` and lets go of it. On refusal the process is still
     /// attached and stopped, its registers and code as they were.
     pub fn inject(&self, pid: Pid, inherited: &Inherited) -> Result<()> {
+        // Each stop of the process is waited for here; its signal can wait.
+        let before = SigSet::from(Signal::SIGCHLD).thread_swap_mask(SigmaskHow::SIG_BLOCK);
+        let injected = self.inject_quietly(pid, inherited);
+        if let Ok(before) = before {
+            let _ = before.thread_set_mask();
+        }
+        injected
+    }
+
+    fn inject_quietly(&self, pid: Pid, inherited: &Inherited) -> Result<()> {
         let mut stopped = Stopped::new(pid, inherited.mask)?;
         if stopped.regs.cs != USER_CS {
             return Err(Refusal::Untouched("it is a 32-bit program".into()));

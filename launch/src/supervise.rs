@@ -8,7 +8,8 @@
 //! program until the agent is in the new image.
 
 use std::collections::HashMap;
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read;
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
@@ -679,11 +680,7 @@ impl Supervisor<'_> {
         if self.processes.contains_key(&pid.as_raw()) {
             return true;
         }
-        let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
-        // The name, in parentheses, may hold anything; state and parent follow it.
-        let parent = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1));
-        let parent: Option<i32> = parent.and_then(|word| word.parse().ok());
-        parent.is_some_and(|parent| self.processes.contains_key(&parent))
+        parent_of(pid).is_some_and(|parent| self.processes.contains_key(&parent))
             || scan::mappings(pid).iter().any(|map| map.identity == self.arena.identity())
     }
 
@@ -754,6 +751,17 @@ impl Supervisor<'_> {
         self.scanning = Some(pid.as_raw());
         self.reply(index, found.sites.len() as i64);
     }
+}
+
+/// Parent of a process, where there is a /proc to ask.
+fn parent_of(pid: Pid) -> Option<i32> {
+    // All that comes before the numbers, and the first of them, in one reading.
+    let mut stat = [0; 256];
+    let len = File::open(format!("/proc/{pid}/stat")).ok()?.read(&mut stat).ok()?;
+    // The name, in parentheses, may hold anything; state and parent follow it.
+    let stat = String::from_utf8_lossy(&stat[..len]);
+    let (_, rest) = stat.rsplit_once(')')?;
+    rest.split_whitespace().nth(1)?.parse().ok()
 }
 
 /// Milliseconds of the monotonic clock.
