@@ -235,6 +235,14 @@ pub fn take_signal_stack(t: &Thread) {
     sys::call2(nr::SIGALTSTACK, (&raw const stack) as u64, 0);
 }
 
+/// Whether the kernel's action for `signal` is the program's own: it has set none, and the
+/// agent needs none.
+pub fn kernel_knows(t: &Thread, signal: u64) -> bool {
+    let Ok(index @ 0..SIGNALS) = usize::try_from(signal.wrapping_sub(1)) else { return false };
+    let signal = signal as i32;
+    signal != SIGSYS && !wrap_default(signal) && t.actions.get().table.lock()[index].is_none()
+}
+
 /// The program's action for `signal`, asking the kernel the first time.
 pub fn action_of(t: &Thread, signal: i32) -> Action {
     let index = signal as usize - 1;

@@ -111,6 +111,10 @@ pub fn adjust(t: &'static Thread, behaviour: Behaviour, call: &mut Call) -> Outc
         return Outcome::Call;
     }
     if behaviour.has(Behaviour::SIGNAL_ACTION) {
+        let [signal, new, ..] = call.args;
+        if new == 0 && signals::kernel_knows(t, signal) {
+            return Outcome::Call;
+        }
         // A signal that comes meanwhile waits for the boundary, as in any call.
         return Outcome::Result(shadowed(t, || signal_action(t, call.args)));
     }
@@ -207,7 +211,7 @@ fn signal_action(t: &Thread, [signal, new, old, size, ..]: [u64; 6]) -> i64 {
     {
         return EINVAL;
     }
-    let before = signals::action_of(t, signal);
+    let before = (old != 0).then(|| signals::action_of(t, signal));
     if let Some(action) = wanted {
         let slot = signal as usize - 1;
         // A handler must be in the table before the kernel can call the wrapper; a default
@@ -227,7 +231,7 @@ fn signal_action(t: &Thread, [signal, new, old, size, ..]: [u64; 6]) -> i64 {
             t.sigsys_pending.set(None);
         }
     }
-    if old != 0 {
+    if let Some(before) = before {
         let words = [before.handler, before.flags, before.restorer, before.mask];
         if let Err(e) = uaccess::put(t, old, &words) {
             return e;
