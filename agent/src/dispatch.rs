@@ -6,6 +6,7 @@
 //! with a call (`trace.rs`). The entry code (`arch/x86_64/entry.rs`) calls [`enter`] and
 //! [`exit`].
 
+use core::ops::Range;
 use core::sync::atomic::{AtomicU8, Ordering};
 
 use crossgate_hook::{Action, Call, Hook};
@@ -19,12 +20,16 @@ use crate::sites;
 use crate::sys;
 use crate::thread::{Phase, Thread};
 use crate::trace::Trace;
+use crate::uaccess;
 use crate::virtualize::{self, Outcome};
 
 /// Indexed by a call number's low 16 bits: non-zero when Rust must see the call. Numbers
 /// above that alias; none of them exists, and [`enter`] looks at all of the number. Pages
 /// of it that nobody writes cost nothing.
 static INTEREST: [AtomicU8; 1 << 16] = [const { AtomicU8::new(0) }; 1 << 16];
+
+/// Numbers that a kernel with the x32 interface answers; nobody looks at what they do.
+const X32: Range<u64> = 0x4000_0000..0x4000_0000 + CALLS as u64;
 
 const HOOK: u8 = 1;
 const AGENT: u8 = 2;
@@ -83,7 +88,7 @@ pub fn hook_wants(nr: u64) -> bool {
 pub fn rust_wants(nr: u64) -> bool {
     match INTEREST.get(nr as usize) {
         Some(slot) if (nr as usize) < CALLS => slot.load(Ordering::Relaxed) != 0,
-        _ => hook_wants_all(),
+        _ => hook_wants_all() || X32.contains(&nr),
     }
 }
 
@@ -143,6 +148,10 @@ pub fn begin(t: &'static Thread, regs: &mut Regs, handler_mask: Option<&mut u64>
     }
     t.nr.set(call.nr);
     t.args.set(call.args);
+    if X32.contains(&call.nr) {
+        // It may be one that ignores a fault, or blocks it.
+        uaccess::end_direct(t);
+    }
     let behaviour = plan::behaviour(call.nr);
     if !behaviour.has_any(OWN) {
         return Outcome::Call;
@@ -155,7 +164,7 @@ pub fn begin(t: &'static Thread, regs: &mut Regs, handler_mask: Option<&mut u64>
     }
     // No signal may come in the middle; the program's mask travels in `held_mask` and is
     // loaded at the boundary, where a signal finds the call done.
-    let found = sys::set_mask(signals::closed());
+    let found = sys::set_mask(t, signals::closed());
     if t.held.get().is_none() {
         t.held_mask.set(found);
     }

@@ -24,7 +24,7 @@ use crate::process::PROCESS;
 use crate::sync::Lock;
 use crate::sys::{self, errno, nr};
 use crate::thread::{Phase, SS_DISABLE, Thread};
-use crate::{bare, dispatch, filter, image, sites, task, trace, virtualize};
+use crate::{bare, dispatch, filter, image, sites, task, trace, uaccess, virtualize};
 
 /// Signals are 1 to 64.
 pub const SIGNALS: usize = 64;
@@ -189,7 +189,16 @@ pub fn kernel_action(signal: i32, action: &Action) -> Action {
 }
 
 /// The kernel's own `rt_sigaction`.
-pub fn set_kernel_action(signal: i32, new: Option<&Action>, old: Option<&mut Action>) -> i64 {
+pub fn set_kernel_action(
+    t: &Thread,
+    signal: i32,
+    new: Option<&Action>,
+    old: Option<&mut Action>,
+) -> i64 {
+    if matches!(signal, SIGSEGV | SIGBUS) && new.is_some_and(|action| !action.is_handler()) {
+        // Faults will not come to us any more.
+        uaccess::end_direct(t);
+    }
     sys::call4(
         nr::RT_SIGACTION,
         signal as u64,
@@ -200,7 +209,7 @@ pub fn set_kernel_action(signal: i32, new: Option<&Action>, old: Option<&mut Act
 }
 
 /// Makes SIGSYS ours, which is what Syscall User Dispatch raises.
-pub fn take_sigsys() {
+pub fn take_sigsys(t: &Thread) {
     let ours = Action {
         handler: entry::on_sigsys(),
         // Where the program has it blocked or ignored, no call may notice that it came.
@@ -208,12 +217,12 @@ pub fn take_sigsys() {
         restorer: entry::restorer(),
         mask: ALL,
     };
-    set_kernel_action(SIGSYS, Some(&ours), None);
+    set_kernel_action(t, SIGSYS, Some(&ours), None);
 }
 
 /// At the start of a program (or of a task whose handlers were cleared): wraps the default
 /// actions a trace wants to see.
-pub fn take_defaults() {
+pub fn take_defaults(t: &Thread) {
     if !PROCESS.traces() {
         return;
     }
@@ -221,9 +230,9 @@ pub fn take_defaults() {
         if wrap_default(signal) && signal != SIGSYS {
             let mut old = Action::DEFAULT;
             let ours = kernel_action(signal, &Action::DEFAULT);
-            set_kernel_action(signal, Some(&ours), Some(&mut old));
+            set_kernel_action(t, signal, Some(&ours), Some(&mut old));
             if old.handler == SIG_IGN {
-                set_kernel_action(signal, Some(&old), None);
+                set_kernel_action(t, signal, Some(&old), None);
             }
         }
     }
@@ -257,7 +266,7 @@ pub fn action_of(t: &Thread, signal: i32) -> Action {
         };
     }
     let mut known = Action::DEFAULT;
-    set_kernel_action(signal, None, Some(&mut known));
+    set_kernel_action(t, signal, None, Some(&mut known));
     if known.handler > SIG_IGN { Action::DEFAULT } else { known }
 }
 
@@ -268,6 +277,7 @@ pub fn action_of(t: &Thread, signal: i32) -> Action {
 pub unsafe extern "C" fn on_sigsys(frame: *mut SignalFrame) {
     // SAFETY: the entry code passes the frame the kernel has just made.
     let (frame, t) = unsafe { (&mut *frame, Thread::of_signal_stack(frame as u64)) };
+    uaccess::begin_handler(t, &mut frame.uc.context);
     if frame.info.code == SYS_USER_DISPATCH {
         caught(t, frame);
     } else if frame.info.code == RECRUIT && frame.info.errno == RECRUIT {
@@ -275,6 +285,7 @@ pub unsafe extern "C" fn on_sigsys(frame: *mut SignalFrame) {
     } else {
         deliver(t, frame);
     }
+    uaccess::end_handler(t);
 }
 
 /// Any other signal that we wrap.
@@ -284,7 +295,12 @@ pub unsafe extern "C" fn on_sigsys(frame: *mut SignalFrame) {
 pub unsafe extern "C" fn on_signal(frame: *mut SignalFrame) {
     // SAFETY: as above.
     let (frame, t) = unsafe { (&mut *frame, Thread::of_signal_stack(frame as u64)) };
-    deliver(t, frame);
+    let reading = uaccess::begin_handler(t, &mut frame.uc.context);
+    // The fault of a read of the agent's is no signal of the program's.
+    if !(reading && is_fault(&frame.info)) {
+        deliver(t, frame);
+    }
+    uaccess::end_handler(t);
 }
 
 /// A call that was made outside the gate: send it into the gate, and perhaps patch its
@@ -299,6 +315,8 @@ fn caught(t: &'static Thread, frame: &mut SignalFrame) {
     // `si_arch` is the last word of the SIGSYS part of siginfo (asm-generic/siginfo.h).
     if (frame.info.words[1] >> 32) as u32 == ARCH_I386 {
         sites::note_compat(t, after);
+        // It may be one that ignores a fault, or blocks it.
+        uaccess::end_direct(t);
         t.return_to.set(after);
         c.rip = entry::compat();
         return;
@@ -480,7 +498,7 @@ fn deliver(t: &'static Thread, frame: &mut SignalFrame) {
                 let reset = Action { handler: SIG_DFL, ..action };
                 t.actions.get().table.lock()[signal as usize - 1] = Some(reset);
                 if signal != SIGSYS {
-                    set_kernel_action(signal, Some(&kernel_action(signal, &reset)), None);
+                    set_kernel_action(t, signal, Some(&kernel_action(signal, &reset)), None);
                 }
             }
             enter_handler(t, frame, &action, blocked);
@@ -498,7 +516,7 @@ fn default_action(t: &Thread, frame: &mut SignalFrame) {
     }
     let fault = is_fault(&frame.info);
     let default = Action::DEFAULT;
-    set_kernel_action(signal, Some(&default), None);
+    set_kernel_action(t, signal, Some(&default), None);
     frame.uc.mask &= !bit(signal);
     if !fault {
         // Pending until the frame's mask is loaded, which is after its registers.
@@ -603,7 +621,7 @@ pub fn release_held(t: &Thread, mask: u64) {
     if let Some(info) = t.held.take() {
         send_to_self(t, &info);
     }
-    sys::set_mask(mask & !bit(SIGSYS));
+    sys::set_mask(t, mask & !bit(SIGSYS));
 }
 
 const PR_SET_SYSCALL_USER_DISPATCH: u64 = 59;
@@ -637,7 +655,10 @@ pub fn arm_all(t: &Thread) {
     arm(Mode::Exhaustive);
     let before = RECRUITED.load(Ordering::Acquire);
     let mut called = 0;
-    Thread::for_each_other(t, |other| {
+    t.for_each_other(|other| {
+        if other.pid != t.pid {
+            return;
+        }
         let info = SignalInfo { signo: SIGSYS, errno: RECRUIT, code: RECRUIT, ..SignalInfo::EMPTY };
         let at = core::ptr::from_ref(&info) as u64;
         let (pid, tid) = (other.pid.get() as u64, other.tid.get() as u64);
@@ -676,8 +697,8 @@ fn recruited(frame: &mut SignalFrame) {
 pub fn adopt(t: &'static Thread, fresh_handlers: bool) {
     take_signal_stack(t);
     if fresh_handlers {
-        take_sigsys();
-        take_defaults();
+        take_sigsys(t);
+        take_defaults(t);
     }
     if !t.bare.get() {
         task::point_gs_here(t);

@@ -17,7 +17,7 @@ use crate::process::PROCESS;
 use crate::signals::{self, bit, number::SIGSYS};
 use crate::sys::{self, nr};
 use crate::thread::{Phase, Thread};
-use crate::{dispatch, sites, trace};
+use crate::{dispatch, sites, trace, uaccess};
 
 /// Stack of [`start`], until the first block takes over. The linker script puts it in front
 /// of [`START_STACK_END`].
@@ -97,9 +97,9 @@ pub unsafe extern "C" fn start(stack: *const u64) -> *const Regs {
 
     // What was inherited: a blocked or ignored SIGSYS is the program's, never the kernel's.
     let mut inherited = signals::Action::DEFAULT;
-    signals::set_kernel_action(SIGSYS, None, Some(&mut inherited));
+    signals::set_kernel_action(t, SIGSYS, None, Some(&mut inherited));
     PROCESS.set_sigsys_ignored(inherited.handler == 1);
-    let mask = sys::set_mask(signals::ALL);
+    let mask = sys::set_mask(t, signals::ALL);
     t.sigsys_blocked.set(mask & bit(SIGSYS) != 0);
 
     const PR_GET_SECCOMP: u64 = 21;
@@ -110,6 +110,11 @@ pub unsafe extern "C" fn start(stack: *const u64) -> *const Regs {
         PROCESS.set_bound();
     }
     dispatch::fill_interest();
+    // In fast mode a call may go unseen that ignores or blocks faults, and without a trace
+    // their default action is the kernel's.
+    if PROCESS.traces() && PROCESS.mode() == Mode::Exhaustive {
+        uaccess::start_direct();
+    }
     signals::adopt(t, true);
     t.actions.get().share();
     PROCESS.counters().execs.fetch_add(1, Ordering::Relaxed);
@@ -124,7 +129,7 @@ pub unsafe extern "C" fn start(stack: *const u64) -> *const Regs {
         ..Regs::default()
     });
     t.set_phase(Phase::Boundary);
-    sys::set_mask(mask & !bit(SIGSYS));
+    sys::set_mask(t, mask & !bit(SIGSYS));
     t.saved().as_ptr()
 }
 

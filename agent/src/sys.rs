@@ -7,6 +7,9 @@
 /// Numbers of the calls the agent makes, from the one table.
 pub use crossgate_syscalls::x86_64 as nr;
 
+use crate::thread::Thread;
+use crate::uaccess;
+
 unsafe extern "C" {
     fn cg_private(nr: u64, a: u64, b: u64, c: u64, d: u64, e: u64, f: u64) -> i64;
     fn cg_program(nr: u64, a: u64, b: u64, c: u64, d: u64, e: u64, f: u64) -> i64;
@@ -103,10 +106,18 @@ pub fn protect(address: u64, len: u64, protection: u64) -> bool {
 const SET: u64 = 2;
 
 /// Sets the thread's real signal mask, gives the old one.
-pub fn set_mask(mask: u64) -> u64 {
+pub fn set_mask(t: &Thread, mask: u64) -> u64 {
+    uaccess::forget_mask(t, mask);
     let mut old = 0u64;
     call4(nr::RT_SIGPROCMASK, SET, (&raw const mask) as u64, (&raw mut old) as u64, 8);
     old
+}
+
+/// The thread's real signal mask.
+pub fn mask() -> u64 {
+    let mut mask = 0u64;
+    call4(nr::RT_SIGPROCMASK, SET, 0, (&raw mut mask) as u64, 8);
+    mask
 }
 
 /// Ends the whole process with `status` (only for faults of the agent itself).

@@ -274,7 +274,12 @@ pub fn execute(t: &Thread, mask: u64) -> Option<i64> {
     }
     let ignored = signals::action_of(t, SIGSYS).handler == 1 && !PROCESS.has_threads();
     if ignored {
-        signals::set_kernel_action(SIGSYS, Some(&Action { handler: 1, ..Action::DEFAULT }), None);
+        signals::set_kernel_action(
+            t,
+            SIGSYS,
+            Some(&Action { handler: 1, ..Action::DEFAULT }),
+            None,
+        );
     }
     // A pending signal is inherited; blocked as it is, it waits in the kernel.
     if let Some(info) = t.sigsys_pending.take() {
@@ -287,12 +292,12 @@ pub fn execute(t: &Thread, mask: u64) -> Option<i64> {
         None
     } else {
         // The supervisor gives the new program its mask; without it we must.
-        sys::set_mask(if attached { signals::ALL } else { inherited });
+        sys::set_mask(t, if attached { signals::ALL } else { inherited });
         Some(sys::on_behalf(t.nr.get(), t.args.get()))
     };
-    sys::set_mask(if t.held.get().is_some() { signals::ALL } else { signals::closed() });
+    sys::set_mask(t, if t.held.get().is_some() { signals::ALL } else { signals::closed() });
     if ignored {
-        signals::take_sigsys();
+        signals::take_sigsys(t);
     }
     if attached {
         request::tell(t, RequestKind::ExecFailed, [0, generation, 0, 0]);

@@ -14,7 +14,7 @@
 
 use core::cell::Cell;
 use core::mem::offset_of;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 use crossgate_wire::RingHeader;
 
@@ -121,6 +121,8 @@ pub struct Thread {
     pub ring_index: Cell<u32>,
     /// Position up to which the ring was free when last looked.
     pub ring_limit: Cell<u64>,
+    /// Whether a fault would reach the agent: a state of `uaccess.rs`. Other tasks read it.
+    pub faults: AtomicU8,
 }
 
 /// What a new task must know about how it was made.
@@ -239,6 +241,7 @@ impl Thread {
                     ring: Cell::new(None),
                     ring_index: Cell::new(0),
                     ring_limit: Cell::new(0),
+                    faults: AtomicU8::new(crate::uaccess::UNKNOWN),
                 });
                 &*thread
             };
@@ -288,7 +291,7 @@ impl Thread {
         STATES[self.index.get() as usize].store(state, Ordering::Release);
     }
 
-    /// Calls `each` with every other task in use of this address space and process.
+    /// Calls `each` with every other task in use of this address space.
     pub fn for_each_other(&self, mut each: impl FnMut(&Thread)) {
         for (index, state) in STATES.iter().enumerate() {
             let state = state.load(Ordering::Acquire);
@@ -300,9 +303,7 @@ impl Thread {
             }
             // SAFETY: a block in use is mapped and its `Thread` written.
             let other = unsafe { &*((block_address(index) + THREAD) as *const Thread) };
-            if other.pid == self.pid {
-                each(other);
-            }
+            each(other);
         }
     }
 

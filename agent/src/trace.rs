@@ -2,9 +2,9 @@
 //!
 //! Owns: the producer's side of a ring, and copying what arguments point to, as the capture
 //! plan of the call says (`crossgate-syscalls`). Never does: formatting. While there is
-//! room in the ring nothing here enters the kernel except to copy the program's memory; a
-//! full ring waits for the supervisor, nothing is dropped. Where the data goes next:
-//! `launch/src/drain.rs`.
+//! room in the ring nothing here enters the kernel, except where `uaccess.rs` must to copy the
+//! program's memory; a full ring waits for the supervisor, nothing is dropped. Where the data
+//! goes next: `launch/src/drain.rs`.
 
 use core::arch::x86_64::_rdtsc;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -318,31 +318,10 @@ fn copy_bytes(t: &Thread, w: &mut Writer, arg: u8, address: u64, len: usize, lim
     w.end_blob(arg, BlobKind::Bytes, got, len > want, got < want);
 }
 
-/// Reads a string of up to `into.len()` bytes. Gives its length, whether it goes on, and
-/// whether it ran into memory that cannot be read.
-fn read_string(t: &Thread, address: u64, into: &mut [u8]) -> (usize, bool, bool) {
-    // Most strings are short, and what is not copied costs nothing.
-    let mut len = 0;
-    let mut step = 128;
-    while len < into.len() {
-        let want = step.min(into.len() - len);
-        let got = uaccess::read(t, address + len as u64, &mut into[len..len + want]);
-        if let Some(end) = into[len..len + got].iter().position(|&b| b == 0) {
-            return (len + end, false, false);
-        }
-        len += got;
-        if got < want {
-            return (len, false, true);
-        }
-        step = 1024;
-    }
-    (len, true, false)
-}
-
 fn copy_string(t: &Thread, w: &mut Writer, arg: u8, address: u64) {
     let Some(space) = w.begin_blob() else { return };
     let most = space.len().min(LONGEST_PATH);
-    let (len, truncated, fault) = read_string(t, address, &mut space[..most]);
+    let (len, truncated, fault) = uaccess::read_string(t, address, &mut space[..most]);
     w.end_blob(arg, BlobKind::Str, len, truncated, fault);
 }
 
@@ -365,7 +344,8 @@ fn copy_strings(t: &Thread, w: &mut Writer, arg: u8, address: u64) {
             break;
         }
         let most = limit.min(space.len() - used - 4);
-        let (len, more, bad) = read_string(t, pointer, &mut space[used + 4..used + 4 + most]);
+        let (len, more, bad) =
+            uaccess::read_string(t, pointer, &mut space[used + 4..used + 4 + most]);
         let word = len as u32 | if more { MORE } else { 0 };
         space[used..used + 4].copy_from_slice(&word.to_ne_bytes());
         used += 4 + len;

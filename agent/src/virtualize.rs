@@ -176,6 +176,8 @@ fn become_tracee(t: &Thread, call: &Call) -> Outcome {
     }
     let result = sys::on_behalf(call.nr, call.args);
     if result == 0 {
+        // Nor is its tracer to see the faults of the agent's reads.
+        uaccess::end_direct(t);
         signals::disarm();
         if !t.silent.replace(true) {
             request::tell(t, RequestKind::Untraced, [UNTRACED_TRACEE, 0, 0, 0]);
@@ -221,7 +223,7 @@ fn signal_action(t: &Thread, [signal, new, old, size, ..]: [u64; 6]) -> i64 {
         }
         if signal != SIGSYS {
             let kernel = signals::kernel_action(signal, &action);
-            let result = signals::set_kernel_action(signal, Some(&kernel), None);
+            let result = signals::set_kernel_action(t, signal, Some(&kernel), None);
             if result < 0 {
                 return result;
             }
@@ -358,6 +360,8 @@ pub fn signal_return(t: &Thread, rsp: u64) -> ! {
             }
         }
     }
+    // Another task may write to the frame until the kernel has loaded its mask.
+    uaccess::end_handler(t);
     // An unreadable frame makes the kernel raise SIGSEGV, as it would have natively.
     entry::return_from_frame(rsp)
 }
@@ -366,7 +370,7 @@ pub fn signal_return(t: &Thread, rsp: u64) -> ! {
 fn return_from_handler(t: &Thread, rsp: u64) -> ! {
     let rax = uaccess::get::<u64>(t, rsp - 8 + FRAME_RAX).unwrap_or(0);
     dispatch::finished(t, rax as i64);
-    sys::set_mask(signals::ALL);
+    sys::set_mask(t, signals::ALL);
     t.quiet.set(false);
     if let Some(info) = t.held.take() {
         signals::send_to_self(t, &info);
