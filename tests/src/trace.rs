@@ -1,7 +1,7 @@
 //! Counts system calls in strace's format, which `crossgate trace` writes too.
 //!
 //! A call that was interrupted in the output (`<unfinished ...>`, then `resumed>`) counts once,
-//! where it starts.
+//! where it starts. One that a signal overtook (`<cancelled ...>`) begins again and counts then.
 
 use std::collections::BTreeMap;
 
@@ -22,6 +22,9 @@ pub fn count(text: &str) -> Counts {
 
 fn call_name(line: &str) -> Option<&str> {
     let line = line.trim_start();
+    if line.ends_with("<cancelled ...>") {
+        return None;
+    }
     let rest = line.trim_start_matches(|c: char| c.is_ascii_digit()).trim_start();
     let name = &rest[..rest.find('(')?];
     let valid = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
@@ -54,6 +57,7 @@ mod tests {
         let counts = count(
             "12 execve(\"/bin/x\", [\"x\"], 0x7ffc /* 3 vars */) = 0\n\
              12 read(0,  <unfinished ...>\n\
+             13 write(1, \"a(b\", 3 <cancelled ...>\n\
              13 write(1, \"a(b\", 3) = 3\n\
              12 <... read resumed>\"\", 1) = 0\n\
              12 --- SIGCHLD {si_signo=SIGCHLD} ---\n\

@@ -1,5 +1,6 @@
 //! No call escapes and none is invented: for programs that make the same calls in every run,
-//! `crossgate trace` counts per call what `strace -f` counts, from the first execve on.
+//! `crossgate trace` counts per call what `strace -f` counts, from the first execve on, and the
+//! program ends the same way.
 //!
 //! The column `noise` of `programs.csv` names the calls whose number depends on timing or on
 //! addresses (futex, the munmap that aligns a new malloc arena, reads of /proc/self/maps). Each program's strace is also
@@ -14,6 +15,7 @@ use crossgate_tests::trace::{Counts, count, differences};
 use libtest_mimic::{Completion, Trial};
 use std::ffi::OsString;
 use std::fs;
+use std::os::unix::process::ExitStatusExt;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -40,7 +42,7 @@ fn options(programs: &Programs, ours: &[&str], theirs: &[&str], test: &str) -> O
     let want = traced(&with(&["strace", "-qq"], theirs), &line)?;
     let mut tracer: Vec<OsString> = vec![crossgate().into()];
     tracer.extend(with(&["trace"], ours));
-    let different = differences(&want, &traced(&tracer, &line)?, &[]);
+    let different = differences(&want.0, &traced(&tracer, &line)?.0, &[]);
     if different.is_empty() {
         Ok(Completion::Completed)
     } else {
@@ -48,7 +50,8 @@ fn options(programs: &Programs, ours: &[&str], theirs: &[&str], test: &str) -> O
     }
 }
 
-fn traced(tracer: &[OsString], program: &[OsString]) -> Result<Counts, String> {
+/// The calls of a traced program, and how it ended, as a shell would say it.
+fn traced(tracer: &[OsString], program: &[OsString]) -> Result<(Counts, i32), String> {
     let scratch = Scratch::new("trace");
     let file = scratch.path().join("trace");
     let mut line = tracer.to_vec();
@@ -60,7 +63,11 @@ fn traced(tracer: &[OsString], program: &[OsString]) -> Result<Counts, String> {
     }
     let text = fs::read(&file).map_err(|error| format!("no trace: {error}\n{finished}"))?;
     let counts = count(&String::from_utf8_lossy(&text));
-    if counts.is_empty() { Err(format!("an empty trace\n{finished}")) } else { Ok(counts) }
+    if counts.is_empty() {
+        return Err(format!("an empty trace\n{finished}"));
+    }
+    let status = finished.status;
+    Ok((counts, status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default())))
 }
 
 fn check(programs: &Programs, program: &Program, hooked: bool, test: &str) -> Outcome {
@@ -75,9 +82,12 @@ fn check(programs: &Programs, program: &Program, hooked: bool, test: &str) -> Ou
     }
     let line = programs.line(program)?;
     let strace: Vec<OsString> = ["strace", "-f", "-qq"].map(Into::into).into();
-    let want = traced(&strace, &line)?;
+    let (want, want_ending) = traced(&strace, &line)?;
     let other = if hooked { vec![crossgate().into(), "trace".into()] } else { strace };
-    let got = traced(&other, &line)?;
+    let (got, ending) = traced(&other, &line)?;
+    if ending != want_ending {
+        return Err(format!("under strace it ends with {want_ending}, here with {ending}").into());
+    }
     let different = differences(&want, &got, &program.noise);
     if different.is_empty() {
         return Ok(Completion::Completed);
