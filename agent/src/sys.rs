@@ -120,6 +120,19 @@ pub fn mask() -> u64 {
     mask
 }
 
+/// Whether the eight bytes at `address` can be read: the kernel looks at a new signal mask
+/// before it refuses what is to be done with it (sys_rt_sigprocmask, kernel/signal.c).
+pub fn can_read_word(address: u64) -> bool {
+    const NONSENSE: u64 = 3;
+    call4(nr::RT_SIGPROCMASK, NONSENSE, address, 0, 8) == errno::EINVAL
+}
+
+/// Whether the eight bytes at `address` can be written. They are then this task's signal
+/// mask, to be overwritten at once.
+pub fn can_write_word(address: u64) -> bool {
+    call4(nr::RT_SIGPROCMASK, 0, 0, address, 8) == 0
+}
+
 /// Ends the whole process with `status` (only for faults of the agent itself).
 pub fn exit_process(status: u64) -> ! {
     loop {

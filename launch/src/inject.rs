@@ -237,7 +237,8 @@ impl<'a> Injector<'a> {
 /// image.
 fn map_image(stopped: &mut Stopped, bound: Option<u64>) -> Result<u64> {
     let places = match bound {
-        Some(base) => vec![Some(base - STUBS_SIZE)],
+        // Whatever the program's memory said: the kernel refuses what is no place.
+        Some(base) => vec![Some(base.wrapping_sub(STUBS_SIZE))],
         None => places_near(stopped.regs.rip).into_iter().map(Some).chain([None]).collect(),
     };
     for place in places {
