@@ -14,10 +14,15 @@ use crossgate_tests::run::{Job, Scratch};
 use crossgate_tests::skip::{self, Outcome, find_tool, skip};
 use crossgate_tests::trace::{Counts, count, differences};
 use libtest_mimic::{Completion, Trial};
-use std::ffi::OsString;
-use std::fs;
+use std::ffi::{CString, OsString};
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 /// Options of `trace`, and the strace options that mean the same; the program makes no threads,
 /// about which the two need not agree without following.
@@ -63,6 +68,50 @@ fn traced(tracer: &[OsString], program: &[OsString]) -> Result<Counts, String> {
     let text = fs::read(&file).map_err(|error| format!("no trace: {error}\n{finished}"))?;
     let counts = count(&String::from_utf8_lossy(&text));
     if counts.is_empty() { Err(format!("an empty trace\n{finished}")) } else { Ok(counts) }
+}
+
+/// A reader that stops for longer than it takes to give the supervisor up for dead: the program
+/// waits for it, and all calls are there in the end.
+fn paused_reader(programs: &Programs, test: &str) -> Outcome {
+    const PAUSE: Duration = Duration::from_secs(13);
+    if let Some(reason) = Mode::Exhaustive.missing() {
+        return skip(test, "crossgate", &reason);
+    }
+    let scratch = Scratch::new("paused");
+    let pipe = scratch.path().join("pipe");
+    let name = CString::new(pipe.as_os_str().as_bytes()).expect("a path");
+    // SAFETY: takes a C string and a number.
+    if unsafe { libc::mkfifo(name.as_ptr(), 0o600) } != 0 {
+        return Err(format!("mkfifo: {}", io::Error::last_os_error()).into());
+    }
+    let mut line: Vec<OsString> = vec![crossgate().into(), "trace".into(), "-o".into()];
+    line.extend([pipe.clone().into(), "--".into()]);
+    line.extend(programs.line(programs.get("calls_many"))?);
+    // Both ends are ours as well: neither open waits for the other.
+    let mut reader =
+        OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open(&pipe)?;
+    let text = thread::scope(|scope| {
+        let job = scope.spawn(|| Job::new(line).run());
+        thread::sleep(PAUSE);
+        let mut text = Vec::new();
+        let mut part = vec![0; 1 << 16];
+        loop {
+            let done = job.is_finished();
+            match reader.read(&mut part) {
+                Ok(size) => text.extend_from_slice(&part[..size]),
+                Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
+                Err(_) if done => break,
+                Err(_) => thread::sleep(Duration::from_millis(5)),
+            }
+        }
+        io::Result::Ok(text)
+    })?;
+    let calls = count(&String::from_utf8_lossy(&text)).get("getppid").copied();
+    if calls == Some(20_001) {
+        Ok(Completion::Completed)
+    } else {
+        Err(format!("expected 20001 calls of getppid, got {calls:?}").into())
+    }
 }
 
 /// What is held against one strace of a program.
@@ -132,5 +181,8 @@ fn main() -> ExitCode {
         let test = name.clone();
         trials.push(Trial::ignorable_test(name, move || options(&programs, ours, theirs, &test)));
     }
+    trials.push(Trial::ignorable_test("paused_reader", move || {
+        paused_reader(&programs, "paused_reader")
+    }));
     skip::run(trials)
 }
