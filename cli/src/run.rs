@@ -1,8 +1,13 @@
 //! `crossgate run`: a program with the agent inside and no hook. What it costs is the cost
-//! of the mechanism; that it behaves is the proof of it.
+//! of the mechanism; that it behaves is the proof of it. `--stats` shows that the agents were
+//! there: what they counted, in the layout of `perf stat`.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 
 use clap::Args;
-use crossgate_launch::wire::arena::Geometry;
+use crossgate_launch::wire::arena::{Counters, Geometry};
 use crossgate_launch::wire::{Record, arena::CALLS};
 use crossgate_launch::{
     Ending, Error, HookKind, Linger, Observer, Options, Program, SiteReport, Task,
@@ -17,6 +22,12 @@ pub const PATCH_AFTER: u32 = 6;
 /// Options of `crossgate run`.
 #[derive(Args)]
 pub struct Run {
+    /// When the program has ended, print what the agents counted on standard error
+    #[arg(long)]
+    stats: bool,
+    /// Write these counts to FILE instead of standard error
+    #[arg(short, long, value_name = "FILE", requires = "stats")]
+    output: Option<PathBuf>,
     #[command(flatten)]
     target: Target,
 }
@@ -26,8 +37,38 @@ impl Run {
     pub fn execute(self) -> Result<u8, Error> {
         let program = Program::find(&self.target.program)?;
         let options = pass_options(&self.target);
-        Ok(crossgate_launch::run(&program, &options, &mut Silent)?.code())
+        let out = match &self.output {
+            Some(path) => create(path, "counts")?,
+            None => Box::new(io::stderr()),
+        };
+        let mut silent = Silent::default();
+        let ending = crossgate_launch::run(&program, &options, &mut silent)?;
+        if self.stats {
+            self.print(&silent.counts, out);
+        }
+        Ok(ending.code())
     }
+
+    fn print(&self, counts: &Counts, mut out: Box<dyn Write>) {
+        let program: Vec<_> = self.target.program.iter().map(|w| w.to_string_lossy()).collect();
+        let text = report(&program.join(" "), counts);
+        if let Err(e) = out.write_all(text.as_bytes()) {
+            say(&format!("the counts could not be written: {e}"));
+        }
+    }
+}
+
+/// Makes the file that was asked for by `-o FILE`, to hold `what`.
+pub fn create(path: &Path, what: &str) -> Result<Box<dyn Write>, Error> {
+    let file = File::create(path).map_err(|e| {
+        let why = e
+            .raw_os_error()
+            .map_or_else(|| e.to_string(), |n| io::Error::from_raw_os_error(n).to_string());
+        let why = why.split(" (os error").next().unwrap_or_default().to_owned();
+        let path = path.display();
+        Error::own(format!("{path}: cannot write the {what} there: {why}; choose another -o FILE"))
+    })?;
+    Ok(Box::new(file))
 }
 
 /// Options for a run in which no hook sees anything.
@@ -45,8 +86,40 @@ pub fn pass_options(target: &Target) -> Options {
     }
 }
 
-/// Sees nothing but what the user must know.
-struct Silent;
+/// Each counter of the agents' by its name.
+type Counts = Vec<(&'static str, u64)>;
+
+/// What the names that [`Counters::read`] gives stand for.
+fn meaning(name: &str) -> &'static str {
+    match name {
+        "execs" => "programs started with the agent inside",
+        "tasks" => "threads and processes made",
+        "traps" => "calls that came by a signal",
+        "patched-mov" => "sites patched over the mov before the call",
+        "patched-pun" => "sites patched over the call itself",
+        "patched-relocated" => "sites patched over moved instructions",
+        "unpatched" => "sites that stay on the signal",
+        "signals" => "signals that went through the agent",
+        "deferred" => "times a signal had to wait for the agent",
+        _ => "",
+    }
+}
+
+/// The table of `--stats`.
+fn report(program: &str, counts: &Counts) -> String {
+    let program = program.escape_debug();
+    let mut text = format!("\n Counts of crossgate's agents for '{program}':\n\n");
+    for (name, count) in counts {
+        text += &format!("{count:>18}      {name:<20} # {}\n", meaning(name));
+    }
+    text + "\n"
+}
+
+/// Sees nothing but what the user must know, and the counts.
+#[derive(Default)]
+struct Silent {
+    counts: Counts,
+}
 
 impl Observer for Silent {
     fn record(&mut self, _: Task, _: &Record, _: &[u8]) {}
@@ -54,7 +127,24 @@ impl Observer for Silent {
     fn task_gone(&mut self, _: Task) {}
     fn process_gone(&mut self, _: i32, _: Option<Ending>) {}
     fn site(&mut self, _: i32, _: SiteReport) {}
+    fn counted(&mut self, counters: &Counters) {
+        self.counts = counters.read().to_vec();
+    }
     fn note(&mut self, text: &str) {
         say(text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_counter_has_a_meaning_and_its_own_line() {
+        let counts = Counters::default().read().to_vec();
+        assert!(counts.iter().all(|(name, _)| !meaning(name).is_empty()));
+        let text = report("a 'b\n'", &counts);
+        assert_eq!(text.lines().filter(|line| line.contains(" # ")).count(), counts.len());
+        assert!(text.contains(r"'a \'b\n\''"), "{text}");
     }
 }

@@ -5,7 +5,6 @@
 //! `<unfinished ...>` and goes on with `<... name resumed>`, as in strace.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -60,16 +59,7 @@ impl Trace {
         }
         let program = Program::find(&self.target.program)?;
         let out: Box<dyn Write> = match &self.output {
-            Some(path) => Box::new(File::create(path).map_err(|e| {
-                let why = e
-                    .raw_os_error()
-                    .map_or_else(|| e.to_string(), |n| io::Error::from_raw_os_error(n).to_string());
-                let why = why.split(" (os error").next().unwrap_or_default().to_owned();
-                Error::own(format!(
-                    "{}: cannot write the trace there: {why}; choose another -o FILE",
-                    path.display()
-                ))
-            })?),
+            Some(path) => run::create(path, "trace")?,
             None => Box::new(io::stderr()),
         };
         let options = crossgate_launch::Options {

@@ -16,8 +16,8 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use crossgate_wire::Record;
 use crossgate_wire::arena::{
-    CALLS, Geometry, HookKind, Mode, REQUEST_ANSWERED, REQUEST_FREE, REQUEST_SENT, Request,
-    RequestKind, SCRATCH_SIZE, SITE_ENTERED, SITE_LOADS_NUMBER, SiteEntry, SiteKind,
+    CALLS, Counters, Geometry, HookKind, Mode, REQUEST_ANSWERED, REQUEST_FREE, REQUEST_SENT,
+    Request, RequestKind, SCRATCH_SIZE, SITE_ENTERED, SITE_LOADS_NUMBER, SiteEntry, SiteKind,
     UNTRACED_RIGHTS, UNTRACED_TRACEE,
 };
 use nix::errno::Errno;
@@ -110,6 +110,8 @@ pub trait Observer {
     fn site(&mut self, pid: i32, report: SiteReport);
     /// A process goes on without the agent.
     fn untraced(&mut self, _pid: i32) {}
+    /// What the agents have counted when this process stops serving the tree.
+    fn counted(&mut self, _counters: &Counters) {}
     /// Something the user must know.
     fn note(&mut self, text: &str);
 }
@@ -236,6 +238,7 @@ pub fn run(program: &Program, options: &Options, observer: &mut dyn Observer) ->
     supervisor.observer.executed(first.as_raw(), first.as_raw());
     supervisor.know(first);
     let ending = supervisor.serve();
+    supervisor.observer.counted(&arena.control().counters);
     DOORBELL.store(std::ptr::null_mut(), Ordering::Relaxed);
     HEARTBEAT.store(std::ptr::null_mut(), Ordering::Relaxed);
     Ok(ending)

@@ -1,5 +1,5 @@
 //! What the integration tests share: the small programs and how they are built, running a command
-//! with a time limit, the ways to run it (natively and under crossgate), traces, and skips.
+//! with a time limit, the ways to run it (natively and under crossgate), traces, counts, and skips.
 //!
 //! The tests themselves are in `tests/tests/`: `hazards` (every small program, natively and in
 //! both modes), `completeness` (the same calls as strace sees), `real` (programs people use) and
@@ -14,6 +14,7 @@ pub mod mode;
 pub mod programs;
 pub mod run;
 pub mod skip;
+pub mod stats;
 pub mod trace;
 
 use std::env;

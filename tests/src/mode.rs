@@ -4,7 +4,7 @@ use crate::target_dir;
 use std::env;
 use std::ffi::OsString;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// How a program is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,10 +26,22 @@ impl Mode {
     /// The command line that runs `program` this way.
     #[must_use]
     pub fn command(self, program: &[OsString]) -> Vec<OsString> {
+        self.command_with(&[], program)
+    }
+
+    /// As [`Self::command`]; what the agents count goes to `file`.
+    #[must_use]
+    pub fn counted(self, file: &Path, program: &[OsString]) -> Vec<OsString> {
+        self.command_with(&["--stats".into(), "-o".into(), file.into()], program)
+    }
+
+    fn command_with(self, options: &[OsString], program: &[OsString]) -> Vec<OsString> {
         let mut line = Vec::new();
         if self != Self::Native {
             line.push(crossgate().into_os_string());
-            line.extend(["run", "--mode", &self.to_string(), "--"].map(OsString::from));
+            line.extend(["run", "--mode", &self.to_string()].map(OsString::from));
+            line.extend_from_slice(options);
+            line.push("--".into());
         }
         line.extend_from_slice(program);
         line

@@ -5,6 +5,7 @@
 use crossgate_tests::mode::{Mode, crossgate};
 use crossgate_tests::run::{Finished, Job, Scratch, send, wait};
 use crossgate_tests::skip::{self, Outcome, is_root, skip};
+use crossgate_tests::stats::Stats;
 use libtest_mimic::{Completion, Trial};
 use std::ffi::OsString;
 use std::fs;
@@ -123,7 +124,24 @@ fn script_runs(folder: &Path) -> Check {
 fn unwritable_output(folder: &Path) -> Check {
     let output = folder.join("no-folder/out");
     let finished = command(&["trace", "-o", text(&output), "--", "/bin/echo", "ran"]).run();
+    refused(&finished, 125, &["no-folder/out", "no such file"])?;
+    let finished =
+        command(&["run", "--stats", "-o", text(&output), "--", "/bin/echo", "ran"]).run();
     refused(&finished, 125, &["no-folder/out", "no such file"])
+}
+
+/// `run --stats` leaves the program's ending and output alone, and what it counts adds up.
+fn stats_report(folder: &Path) -> Check {
+    let script = "/bin/true; exec /bin/echo ran";
+    let finished = command(&["run", "--stats", "--", "/bin/sh", "-c", script]).run();
+    let counted = finished.stderr_text().lines().any(|line| line.contains(" 3      execs "));
+    if finished.ending() != "exit 0" || finished.stdout != b"ran\n" || !counted {
+        return Err(format!("expected exit 0, `ran`, and three programs counted\n{finished}"));
+    }
+    let counts = folder.join("counts");
+    let line = ["run", "--stats", "-o", text(&counts), "--", "/bin/sh", "-c", "kill -TERM $$"];
+    ended(&command(&line).run(), 143, "")?;
+    Stats::read(&counts)?.prove_hooked(1)
 }
 
 fn unknown_call_name(_: &Path) -> Check {
@@ -249,6 +267,7 @@ fn main() -> ExitCode {
         ("script_without_interpreter", script_without_interpreter, false),
         ("script_runs", script_runs, false),
         ("unwritable_output", unwritable_output, false),
+        ("stats_report", stats_report, false),
         ("unknown_call_name", unknown_call_name, false),
         ("unknown_mode", unknown_mode, false),
         ("exit_codes_pass", exit_codes_pass, false),

@@ -1,10 +1,12 @@
 //! Every small program natively and under crossgate in both modes: the same ending, the same
-//! output. A program prints `ok NAME`, or one line with what it expected and got.
+//! output. A program prints `ok NAME`, or one line with what it expected and got. What the agents
+//! counted shows that they were there.
 
 use crossgate_tests::mode::{Mode, crossgate};
 use crossgate_tests::programs::{Program, Programs};
-use crossgate_tests::run::{Finished, Job};
+use crossgate_tests::run::{Finished, Job, Scratch};
 use crossgate_tests::skip::{self, Outcome, find_tool, skip};
+use crossgate_tests::stats::Stats;
 use libtest_mimic::{Completion, Trial};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -43,7 +45,9 @@ fn check(programs: &Programs, program: &Program, mode: Mode, test: &str) -> Outc
         return Ok(Completion::ignored_with(reason));
     }
     let line = programs.line(program)?;
-    let finished = Job::new(mode.command(&line)).run();
+    let scratch = Scratch::new("counts");
+    let counts = scratch.path().join("counts");
+    let finished = Job::new(mode.counted(&counts, &line)).run();
     let stdout = String::from_utf8_lossy(&finished.stdout);
     if skips(&finished) {
         if mode != Mode::Native && !skips(&Job::new(line).run()) {
@@ -63,6 +67,10 @@ fn check(programs: &Programs, program: &Program, mode: Mode, test: &str) -> Outc
     let unexpected = |line: &str| !said || !line.contains("runs without crossgate");
     if program.expect == "0" && stderr.lines().any(unexpected) {
         return Err(format!("expected nothing else on standard error\n{finished}").into());
+    }
+    if mode != Mode::Native {
+        let proof = Stats::read(&counts).and_then(|stats| stats.prove_hooked(1));
+        proof.map_err(|error| format!("{error}\n{finished}"))?;
     }
     Ok(Completion::Completed)
 }

@@ -1,5 +1,5 @@
 //! Programs people use, natively and in both modes: the same standard output, the same exit code,
-//! the same files.
+//! the same files. What the agents counted shows that they were in the programs.
 //!
 //! Each case is a shell script in `tests/real/`, run in an empty folder of its own. The comment
 //! lines at its top say what it needs: `# needs:` tools, `# ports:` how many free ports of the
@@ -9,6 +9,7 @@
 use crossgate_tests::mode::Mode;
 use crossgate_tests::run::{Finished, Job, Scratch};
 use crossgate_tests::skip::{self, Outcome, find_tool, is_root, search_path, skip};
+use crossgate_tests::stats::Stats;
 use crossgate_tests::tests_dir;
 use libtest_mimic::{Completion, Trial};
 use std::collections::BTreeMap;
@@ -31,6 +32,8 @@ struct Script {
 struct Seen {
     finished: Finished,
     files: BTreeMap<PathBuf, String>,
+    /// That the shell and what the script needs were hooked.
+    hooked: Result<(), String>,
 }
 
 impl Script {
@@ -50,9 +53,12 @@ impl Script {
         self.header.get(key).map_or(default, |value| value.parse().expect("a number"))
     }
 
+    fn needs(&self) -> impl Iterator<Item = &str> {
+        self.header.get("needs").map_or("", String::as_str).split_whitespace()
+    }
+
     fn missing(&self) -> Option<(String, String)> {
-        let needs = self.header.get("needs").map_or("", String::as_str);
-        let tool = needs.split_whitespace().find(|tool| find_tool(tool).is_none());
+        let tool = self.needs().find(|tool| find_tool(tool).is_none());
         if let Some(tool) = tool {
             return Some((tool.to_owned(), format!("it needs {tool}, which is not installed")));
         }
@@ -67,7 +73,10 @@ impl Script {
         let scratch = Scratch::new(&self.name);
         let folder = scratch.path().join("work");
         fs::create_dir(&folder).map_err(|error| error.to_string())?;
-        let line = mode.command(&["bash".into(), self.path.clone().into_os_string()]);
+        // Beside the folder whose files are compared.
+        let counts = scratch.path().join("counts");
+        fs::write(&counts, "").map_err(|error| error.to_string())?;
+        let line = mode.counted(&counts, &["bash".into(), self.path.clone().into_os_string()]);
         let path = std::env::join_paths(search_path()).map_err(|error| error.to_string())?;
         let mut job = Job::new(line)
             .limit(self.number("seconds", 120))
@@ -86,13 +95,19 @@ impl Script {
         drop(listeners);
         if let Some(user) = self.header.get("user") {
             let id = user_id(user).ok_or("no such user")?;
-            chown(&folder, Some(id), Some(id)).map_err(|error| error.to_string())?;
+            for path in [&folder, &counts] {
+                chown(path, Some(id), Some(id)).map_err(|error| error.to_string())?;
+            }
             job = job.user(id);
         }
         let finished = job.run();
         let mut files = BTreeMap::new();
         list(&folder, &folder, &mut files);
-        Ok(Seen { finished, files })
+        let hooked = match mode {
+            Mode::Native => Ok(()),
+            _ => Stats::read(&counts).and_then(|s| s.prove_hooked(1 + self.needs().count() as u64)),
+        };
+        Ok(Seen { finished, files, hooked })
     }
 }
 
@@ -164,6 +179,9 @@ fn check(script: &Script, mode: Mode, test: &str) -> Outcome {
             let name = name.display();
             return Err(format!("file {name}: expected {want:?}, got {got:?}\n{finished}").into());
         }
+    }
+    if let Err(error) = &seen.hooked {
+        return Err(format!("{error}\n{finished}").into());
     }
     Ok(Completion::Completed)
 }

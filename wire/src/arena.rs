@@ -1,7 +1,7 @@
 //! The arena: a memfd that every process of the tree maps, laid out as
 //! control page · request slots · scratch · ring headers · ring data.
 
-use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64};
+use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 use crate::ring::RingHeader;
 
@@ -106,7 +106,7 @@ pub struct Control {
     pub foreign: AtomicU32,
     /// One more than the highest ring that was ever taken.
     pub rings_used: AtomicU32,
-    /// Sites trapped, patched, and calls that went by a signal; for `run --stats` and tests.
+    /// What the agents count; `crossgate run --stats` shows it.
     pub counters: Counters,
     /// Per call number: [`INTEREST_NONE`] or [`INTEREST_HOOK`].
     pub interest: [u8; CALLS],
@@ -138,6 +138,24 @@ pub struct Counters {
     pub tasks: AtomicU64,
     /// Programs executed.
     pub execs: AtomicU64,
+}
+
+impl Counters {
+    /// Their names and what they hold now.
+    pub fn read(&self) -> [(&'static str, u64); 9] {
+        [
+            ("execs", &self.execs),
+            ("tasks", &self.tasks),
+            ("traps", &self.traps),
+            ("patched-mov", &self.patched_mov),
+            ("patched-pun", &self.patched_pun),
+            ("patched-relocated", &self.patched_relocated),
+            ("unpatched", &self.unpatched),
+            ("signals", &self.signals),
+            ("deferred", &self.deferred),
+        ]
+        .map(|(name, counter)| (name, counter.load(Ordering::Relaxed)))
+    }
 }
 
 /// What a task asks of the supervisor.
