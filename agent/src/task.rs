@@ -192,7 +192,15 @@ pub fn point_gs_here(t: &'static Thread) {
 /// The task is about to make its last call.
 pub fn leave(t: &Thread) {
     trace::task_leaves(t);
-    t.leave();
+    give_back(t);
+}
+
+/// The block and the table of a task that is about to end. A vfork child's are given back by
+/// its maker. A signal may come first and the last call be made again.
+fn give_back(t: &Thread) {
+    if t.leave() && !t.birth.get().waited_for {
+        t.actions.get().drop_user();
+    }
 }
 
 /// The process is about to make its last call. Its memory goes with it, unless it is a
@@ -200,8 +208,7 @@ pub fn leave(t: &Thread) {
 pub fn leave_process(t: &Thread) {
     let birth = t.birth.get();
     if birth.process && !birth.own_memory && !birth.waited_for {
-        t.actions.get().drop_user();
-        t.leave();
+        give_back(t);
     }
 }
 

@@ -285,10 +285,11 @@ impl Thread {
         STATES[self.index.get() as usize].store(FREE, Ordering::Release);
     }
 
-    /// The task is about to end: the block is free once its thread id is.
-    pub fn leave(&self) {
+    /// The task is about to end: the block is free once its thread id is. Whether this is
+    /// the first time it is said.
+    pub fn leave(&self) -> bool {
         let state = LEAVING | self.tid.get() as u32;
-        STATES[self.index.get() as usize].store(state, Ordering::Release);
+        STATES[self.index.get() as usize].swap(state, Ordering::Release) != state
     }
 
     /// Calls `each` with every other task in use of this address space.

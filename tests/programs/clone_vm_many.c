@@ -14,7 +14,9 @@ static int child(void *number) {
     struct sigaction action;
     if (sigaction(SIGUSR1, NULL, &action) < 0 || action.sa_handler != SIG_IGN) return 1;
     signal(SIGUSR1, SIG_DFL); /* not its parent's, which has CLONE_SIGHAND not set */
-    _exit(++turns == (int)(long)number ? 5 : 2);
+    int status = ++turns == (int)(long)number ? 5 : 2;
+    if ((long)number % 2) return status; /* the C library then ends the thread, not the process */
+    _exit(status);
 }
 
 int main(void) {
