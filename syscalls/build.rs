@@ -58,6 +58,7 @@ enum Extent {
     Result,
     Bits(usize),
     Pages(usize),
+    Fcntl(usize),
 }
 
 enum Kind {
@@ -303,6 +304,7 @@ impl Table {
                 let extent = match parameter(extent) {
                     Some(("bits", arg)) => Extent::Bits(argument(names, arg)?),
                     Some(("pages", arg)) => Extent::Pages(argument(names, arg)?),
+                    Some(("fcntl", arg)) => Extent::Fcntl(argument(names, arg)?),
                     Some((word, _)) => return Err(format!("unknown extent `{word}`")),
                     None if extent == "result" => Extent::Result,
                     None if extent.starts_with(|c: char| c.is_ascii_digit()) => {
@@ -390,6 +392,7 @@ impl Table {
             Extent::Result => format!("Result {{ scale: {size} }}"),
             Extent::Bits(index) => format!("Bits {{ index: {index} }}"),
             Extent::Pages(index) => format!("Pages {{ index: {index} }}"),
+            Extent::Fcntl(index) => format!("Fcntl {{ index: {index}, size: {size} }}"),
         };
         let what = |at_exit: bool| match (of.copying, extent) {
             (Copying::Vector, Extent::Arg(count)) => {
@@ -452,6 +455,7 @@ impl Table {
                             Extent::Result => "Result".to_string(),
                             Extent::Bits(arg) => format!("Bits({arg})"),
                             Extent::Pages(arg) => format!("Pages({arg})"),
+                            Extent::Fcntl(arg) => format!("Fcntl({arg})"),
                         };
                         let of = camel(&self.types[*of].name);
                         format!(

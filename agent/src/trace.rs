@@ -10,7 +10,7 @@ use core::arch::x86_64::_rdtsc;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use crossgate_hook::{Action, Call, Hook};
-use crossgate_syscalls::{Capture, Len, What, When, plan};
+use crossgate_syscalls::{Capture, Len, What, When, fcntl_takes_pointer, plan};
 use crossgate_wire::record::write_pad;
 use crossgate_wire::{BlobKind, Kind, RequestKind, RingHeader, Writer, ring};
 
@@ -130,7 +130,7 @@ fn bytes_limit(len: Len) -> usize {
         Len::Arg { scale, .. } | Len::Result { scale } if scale > 1 => {
             (usize::from(scale) * MOST_ELEMENTS).min(MOST_BYTES)
         }
-        Len::Fixed(_) | Len::Pointee { .. } | Len::Bits { .. } => MOST_BYTES,
+        Len::Fixed(_) | Len::Pointee { .. } | Len::Bits { .. } | Len::Fcntl { .. } => MOST_BYTES,
         _ => string_limit(),
     }
 }
@@ -266,6 +266,13 @@ fn length(t: &Thread, call: &Call, result: i64, len: Len) -> usize {
             bits.div_ceil(64) * 8
         }
         Len::Pages { index } => scaled(call.args[usize::from(index)].div_ceil(4096), 1),
+        Len::Fcntl { index, size } => {
+            if fcntl_takes_pointer(call.args[usize::from(index)] as u32) {
+                usize::from(size)
+            } else {
+                0
+            }
+        }
         Len::All => usize::MAX,
     }
 }

@@ -5,6 +5,7 @@
 //! `<unfinished ...>` and goes on with `<... name resumed>`, as in strace.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt::Write as _;
 use std::io::{self, BufWriter, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -121,6 +122,8 @@ struct OpenCall {
 #[derive(Default)]
 struct TaskState {
     call: Option<OpenCall>,
+    /// The buffer of the last one, for the next.
+    spare: Vec<u8>,
     /// Status of the `exit` it made.
     exit: Option<i32>,
     /// The signal that ends it.
@@ -176,9 +179,9 @@ impl Printer<'_> {
     fn begin_line(&mut self, task: Task) {
         self.end_open_line();
         if self.always_prefix {
-            self.line.push_str(&format!("{:<5} ", task.tid));
+            let _ = write!(self.line, "{:<5} ", task.tid);
         } else if self.tasks.len() > 1 {
-            self.line.push_str(&format!("[pid {:5}] ", task.tid));
+            let _ = write!(self.line, "[pid {:5}] ", task.tid);
         }
     }
 
@@ -194,14 +197,15 @@ impl Printer<'_> {
         self.shown[(nr as usize).min(self.shown.len() - 1)]
     }
 
-    fn enter(&mut self, task: Task, nr: u64, args: [u64; 6], blobs: Blobs, record: Vec<u8>) {
+    fn enter(&mut self, task: Task, nr: u64, args: [u64; 6], blobs: Blobs, bytes: &[u8]) {
         if !self.shows(nr) {
             return self.note_end(task, nr, args);
         }
         self.begin_line(task);
         let call = decode::Call { nr, args, blobs };
         self.options.enter(&mut self.line, &call);
-        self.column = self.line.chars().count();
+        // Everything that is printed is ASCII.
+        self.column = self.line.len();
         let behaviour = x86_64::plan::behaviour(nr);
         let ends = behaviour.has_any(ENDS);
         if ends {
@@ -213,6 +217,9 @@ impl Printer<'_> {
             self.note_end(task, nr, args);
         } else {
             let state = self.tasks.entry(task).or_default();
+            let mut record = std::mem::take(&mut state.spare);
+            record.clear();
+            record.extend_from_slice(bytes);
             state.call = Some(OpenCall { nr, args, record, suspended: false });
             self.open = Some(task);
         }
@@ -247,7 +254,7 @@ impl Printer<'_> {
                 |call| call.name.to_owned(),
             );
             self.line.push_str(&format!("<... {name} resumed>"));
-            self.column = self.line.chars().count();
+            self.column = self.line.len();
         }
         let entered = match Record::parse(&open.record) {
             Some((Record::Enter { blobs, .. }, _)) => blobs,
@@ -258,6 +265,9 @@ impl Printer<'_> {
         self.options.exit(&mut self.line, self.column, &call, &exit);
         self.line.push('\n');
         self.write();
+        if let Some(state) = self.tasks.get_mut(&task) {
+            state.spare = open.record;
+        }
     }
 
     /// The line of a task that ended.
@@ -282,7 +292,7 @@ impl Printer<'_> {
                 self.begin_line(task);
                 let name = x86_64::lookup(open.nr).map_or("???", |call| call.name);
                 self.line.push_str(&format!("<... {name} resumed>"));
-                self.column = self.line.chars().count();
+                self.column = self.line.len();
             }
             let call = decode::Call { nr: open.nr, args: open.args, blobs: Blobs::EMPTY };
             self.options.no_exit(&mut self.line, self.column, &call);
@@ -319,7 +329,7 @@ impl Observer for Printer<'_> {
         self.tasks.entry(task).or_default();
         match *record {
             Record::Enter { nr, args, blobs, .. } => {
-                self.enter(task, nr, args, blobs, bytes.to_vec());
+                self.enter(task, nr, args, blobs, bytes);
             }
             Record::Exit { result, blobs, .. } => self.exit(task, result, blobs),
             Record::Cancel { .. } => {

@@ -11,7 +11,7 @@
 use crossgate_syscalls::{Direction, Extent, Kind, Syscall, Type};
 use crossgate_wire::record::{Blob, BlobKind, Blobs};
 
-use crate::bytes::{address, hex, i32_at, list, octal, u32_at, u64_at};
+use crate::bytes::{address, decimal, hex, i32_at, list, octal, u32_at, u64_at};
 use crate::strings::{hexadecimal, limited, until_nul};
 use crate::{
     Call, Exit, Options, caps, flags, fs, net, poll, process, put, result, signals, special,
@@ -180,18 +180,18 @@ impl<'o, 'a> Args<'o, 'a> {
         let limit = self.options.string_limit;
         let out = &mut *self.out;
         match kind {
-            Kind::Int | Kind::Fd | Kind::Pid => put!(out, "{}", value as i32),
-            Kind::Uint => put!(out, "{}", value as u32),
-            Kind::Long | Kind::Offset => put!(out, "{}", value as i64),
-            Kind::Ulong | Kind::Size => put!(out, "{value}"),
+            Kind::Int | Kind::Fd | Kind::Pid => decimal(out, value as i32),
+            Kind::Uint => decimal(out, value as u32),
+            Kind::Long | Kind::Offset => decimal(out, value as i64),
+            Kind::Ulong | Kind::Size => decimal(out, value),
             Kind::Hex => hex(out, value & 0xffff_ffff),
             Kind::Hex64 => hex(out, value),
             Kind::Address => address(out, value),
             Kind::DirFd if value as i32 == libc::AT_FDCWD => out.push_str("AT_FDCWD"),
-            Kind::DirFd => put!(out, "{}", value as i32),
+            Kind::DirFd => decimal(out, value as i32),
             // -1 means that the identity does not change.
             Kind::Uid if value as u32 == u32::MAX => out.push_str("-1"),
-            Kind::Uid => put!(out, "{}", value as u32),
+            Kind::Uid => decimal(out, value as u32),
             Kind::Mode => octal(out, value as u32 & 0xffff),
             Kind::FileMode => fs::mode(out, value as u32 & 0xffff),
             Kind::Signal => signals::name(out, (value as i32).into()),
@@ -388,19 +388,19 @@ type Print = fn(&mut String, &[u8]) -> Option<()>;
 /// Size and printer of the types that come in arrays, numbers above all.
 fn element(of: Type) -> Option<(usize, Print)> {
     let int: Print = |out, bytes| {
-        put!(out, "{}", i32_at(bytes, 0)?);
+        decimal(out, i32_at(bytes, 0)?);
         Some(())
     };
     let uint: Print = |out, bytes| {
-        put!(out, "{}", u32_at(bytes, 0)?);
+        decimal(out, u32_at(bytes, 0)?);
         Some(())
     };
     let ulong: Print = |out, bytes| {
-        put!(out, "{}", u64_at(bytes, 0)?);
+        decimal(out, u64_at(bytes, 0)?);
         Some(())
     };
     let long: Print = |out, bytes| {
-        put!(out, "{}", u64_at(bytes, 0)? as i64);
+        decimal(out, u64_at(bytes, 0)? as i64);
         Some(())
     };
     let pointer: Print = |out, bytes| {

@@ -14,6 +14,11 @@ macro_rules! put {
 
 pub(crate) use put;
 
+/// Appends a number in decimal; most of a trace is such numbers.
+pub fn decimal(out: &mut String, value: impl itoa::Integer) {
+    out.push_str(itoa::Buffer::new().format(value));
+}
+
 fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..at.checked_add(N)?)?.try_into().ok()
 }

@@ -119,10 +119,10 @@ impl Options {
     }
 
     /// Writes `)` and the blanks before the result; `column` is where the line was when `out`
-    /// had `start` bytes.
+    /// had `start` bytes; all of them are ASCII.
     fn close(&self, out: &mut String, start: usize, column: usize) {
         out.push_str(") ");
-        let at = column + out[start..].chars().count();
+        let at = column + out.len() - start;
         for _ in at..self.result_column {
             out.push(' ');
         }

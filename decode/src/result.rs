@@ -6,7 +6,7 @@
 
 use crossgate_syscalls::{ResultKind, Set};
 
-use crate::bytes::{address, hex, octal};
+use crate::bytes::{address, decimal, hex, octal};
 use crate::{Call, Exit, Options, errno, flags, poll, put, special, time};
 
 /// The error number of a result, if it is one.
@@ -28,21 +28,28 @@ pub fn print(out: &mut String, options: &Options, call: &Call<'_>, exit: &Exit<'
     if let Some(number) = error(result) {
         match (errno::restart(number), errno::error(number)) {
             (Some((name, text)), _) => put!(out, "? {name} ({text})"),
-            (None, Some((name, text))) => put!(out, "-1 {name} ({text})"),
+            (None, Some((name, text))) => {
+                // Written piece by piece: most calls that fail fail like this.
+                out.push_str("-1 ");
+                out.push_str(name);
+                out.push_str(" (");
+                out.push_str(text);
+                out.push(')');
+            }
             (None, None) => put!(out, "-1 (errno {number})"),
         }
         return;
     }
-    let Some(row) = row else { return put!(out, "{result}") };
+    let Some(row) = row else { return decimal(out, result) };
     match row.result {
         ResultKind::Int if of_bits(row.name, &call.args) => hex(out, result as u64),
-        ResultKind::Uint | ResultKind::Uid => put!(out, "{}", result as u32),
+        ResultKind::Uint | ResultKind::Uid => decimal(out, result as u32),
         ResultKind::Int
         | ResultKind::Fd
         | ResultKind::Pid
         | ResultKind::Long
         | ResultKind::Size
-        | ResultKind::Offset => put!(out, "{result}"),
+        | ResultKind::Offset => decimal(out, result),
         ResultKind::Hex => hex(out, result as u64),
         ResultKind::Address => match result {
             0 => out.push('0'),

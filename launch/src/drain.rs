@@ -5,11 +5,10 @@
 //! checked, records are copied before they are looked at, and a ring that holds nonsense is
 //! abandoned.
 
-use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crossgate_wire::arena::Geometry;
-use crossgate_wire::{Arena, Record, ring};
+use crossgate_wire::{Arena, Record, RingHeader, ring};
 
 use crate::supervise::{Task, now};
 
@@ -17,18 +16,87 @@ use crate::supervise::{Task, now};
 pub struct Drain {
     arena: Arena,
     geometry: Geometry,
-    /// What was read and not yet handed on: by time stamp, then by order of reading.
-    waiting: BTreeMap<(u64, u64), (Task, Vec<u8>)>,
-    sequence: u64,
-    /// The latest time stamp of each ring, so that a ring's own order is kept whatever its
-    /// time stamps say (cores may differ by a little).
-    latest: HashMap<u32, u64>,
+    /// By ring.
+    queues: Vec<Queue>,
+}
+
+/// What was copied out of one ring and not yet handed on.
+struct Queue {
+    task: Task,
+    bytes: Vec<u8>,
+    /// Where in `bytes` the next record is.
+    at: usize,
+    /// Its time, or [`NONE`]. A ring's own order is kept whatever its time stamps say (cores
+    /// may differ by a little): no record is earlier than the one before it.
+    next: u64,
+    /// Time of the record handed on last.
+    last: u64,
+    /// No time stamp is later: a time to come would hold everything back that follows.
+    read_at: u64,
+    /// Nothing more comes.
+    retired: bool,
+}
+
+/// Time of the next record where there is none.
+const NONE: u64 = u64::MAX;
+
+impl Queue {
+    const fn empty() -> Self {
+        let task = Task { pid: 0, tid: 0 };
+        Self { task, bytes: Vec::new(), at: 0, next: NONE, last: 0, read_at: 0, retired: false }
+    }
+
+    /// Takes in what was in the ring at `read_at`.
+    fn take(&mut self, parts: [&[u8]; 2], read_at: u64) {
+        self.bytes.drain(..self.at);
+        self.at = 0;
+        for part in parts {
+            self.bytes.extend_from_slice(part);
+        }
+        self.read_at = read_at;
+        if self.next == NONE {
+            self.look();
+        }
+    }
+
+    /// The next record, and its length.
+    fn record(&self) -> Option<(Record<'_>, usize)> {
+        Record::parse(self.bytes.get(self.at..)?)
+    }
+
+    /// Finds the next record's time. Bytes that are none end the queue.
+    fn look(&mut self) {
+        self.next = loop {
+            let found = self.record().map(|(record, len)| (time_of(&record), len));
+            match found {
+                Some((Some(time), _)) => break time.min(self.read_at).max(self.last),
+                // Fills the end of the ring.
+                Some((None, len)) => self.at += len,
+                None => {
+                    self.bytes.clear();
+                    self.at = 0;
+                    break NONE;
+                }
+            }
+        };
+    }
+
+    /// Hands on the records up to time `end`.
+    fn hand_on(&mut self, end: u64, each: &mut impl FnMut(Task, &Record, &[u8])) {
+        while self.next <= end && self.next != NONE {
+            let Some((record, len)) = self.record() else { break };
+            each(self.task, &record, &self.bytes[self.at..self.at + len]);
+            self.last = self.next;
+            self.at += len;
+            self.look();
+        }
+    }
 }
 
 impl Drain {
     /// For the arena mapped here, whose true sizes are `geometry`.
     pub fn new(arena: Arena, geometry: Geometry) -> Self {
-        Self { arena, geometry, waiting: BTreeMap::new(), sequence: 0, latest: HashMap::new() }
+        Self { arena, geometry, queues: Vec::new() }
     }
 
     /// Empties all rings; hands on every record up to time `horizon`. Records of a retired
@@ -39,31 +107,38 @@ impl Drain {
         mut each: impl FnMut(Task, &Record, &[u8]),
         mut gone: impl FnMut(Task),
     ) {
-        let mut retired = Vec::new();
         let used = self.arena.control().rings_used.load(Ordering::Acquire);
-        for index in 0..used.min(self.geometry.rings) {
-            if let Some(task) = self.read(index) {
-                retired.push((index, task));
-            }
+        let used = used.min(self.geometry.rings);
+        self.queues.resize_with(self.queues.len().max(used as usize), Queue::empty);
+        for index in 0..used {
+            self.read(index);
         }
-        while let Some(entry) = self.waiting.first_entry() {
-            if entry.key().0 > horizon {
+        // The earliest record's queue goes on until another one has an earlier.
+        loop {
+            let (mut first, mut earliest, mut other) = (0, NONE, NONE);
+            for (index, queue) in self.queues.iter().enumerate() {
+                if queue.next < earliest {
+                    (first, other, earliest) = (index, earliest, queue.next);
+                } else {
+                    other = other.min(queue.next);
+                }
+            }
+            if earliest == NONE || earliest > horizon {
                 break;
             }
-            let (task, bytes) = entry.remove();
-            if let Some((record, _)) = Record::parse(&bytes) {
-                each(task, &record, &bytes);
-            }
+            self.queues[first].hand_on(other.min(horizon), &mut each);
         }
-        for (index, task) in retired {
-            if self.waiting.values().any(|(t, _)| *t == task) {
-                // Its last records are younger than the horizon: free it next time.
+        for index in 0..used {
+            let queue = &mut self.queues[index as usize];
+            if !queue.retired || queue.next != NONE {
+                // Its last records may be younger than the horizon: it is freed next time.
                 continue;
             }
+            let task = queue.task;
+            *queue = Queue::empty();
             let ring = self.arena.ring(index);
             ring.head.store(0, Ordering::Relaxed);
             ring.tail.store(0, Ordering::Relaxed);
-            self.latest.remove(&index);
             // Whoever takes it next must not be found under the old id.
             ring.pid.store(0, Ordering::Relaxed);
             ring.state.store(ring::FREE, Ordering::Release);
@@ -71,55 +146,39 @@ impl Drain {
         }
     }
 
-    /// Copies what is in ring `index`. Gives its task when it is retired.
-    fn read(&mut self, index: u32) -> Option<Task> {
-        let ring = self.arena.ring(index);
+    /// Copies what is in ring `index`.
+    fn read(&mut self, index: u32) {
+        let ring: &RingHeader = self.arena.ring(index);
         let state = ring.state.load(Ordering::Acquire);
         if state == ring::FREE {
-            return None;
+            return;
         }
-        let task =
+        let queue = &mut self.queues[index as usize];
+        queue.retired = state == ring::RETIRED;
+        queue.task =
             Task { pid: ring.pid.load(Ordering::Relaxed), tid: ring.tid.load(Ordering::Relaxed) };
-        let now = now();
+        let read_at = now();
         let size = self.geometry.ring_size as usize;
         let head = ring.head.load(Ordering::Acquire);
-        let mut tail = ring.tail.load(Ordering::Relaxed);
-        if head.wrapping_sub(tail) > size as u64 {
-            // Not something our agent wrote.
-            tail = head;
-        }
-        // SAFETY: the data of this ring lies in the mapping. The producer writes only what
-        // lies outside [tail, head); a program that writes there itself can only change
-        // bytes that are copied below before they are used.
-        let data =
-            unsafe { std::slice::from_raw_parts(self.arena.ring_data(self.geometry, index), size) };
-        while tail < head {
-            let offset = tail as usize & (size - 1);
-            let available = ((head - tail) as usize).min(size - offset);
-            let bytes = data[offset..offset + available].get(..4).map(|len| {
-                let len = u32::from_ne_bytes(len.try_into().unwrap_or_default()) as usize;
-                data[offset..offset + available.min(len)].to_vec()
-            });
-            let Some(copy) = bytes else { break };
-            let Some((record, len)) = Record::parse(&copy) else {
-                tail = head;
-                break;
+        let tail = ring.tail.load(Ordering::Relaxed);
+        let len = head.wrapping_sub(tail);
+        // More than fits is not something our agent wrote.
+        if len != 0 && len <= size as u64 {
+            // SAFETY: the data of this ring lies in the mapping. The producer writes only
+            // what lies outside [tail, head); a program that writes there itself can only
+            // change bytes that are copied here before they are looked at.
+            let data = unsafe {
+                std::slice::from_raw_parts(self.arena.ring_data(self.geometry, index), size)
             };
-            if let Some(tsc) = time_of(&record) {
-                // A time to come would hold everything back that this task writes.
-                let tsc = tsc.min(now);
-                let latest = self.latest.entry(index).or_default();
-                *latest = tsc.max(*latest);
-                self.waiting.insert((*latest, self.sequence), (task, copy));
-                self.sequence += 1;
-            }
-            tail += len as u64;
+            let from = tail as usize & (size - 1);
+            let first = (len as usize).min(size - from);
+            let parts = [&data[from..from + first], &data[..len as usize - first]];
+            queue.take(parts, read_at);
         }
-        ring.tail.store(tail, Ordering::Release);
+        ring.tail.store(head, Ordering::Release);
         if ring.waiting.swap(0, Ordering::SeqCst) != 0 {
             wake(&ring.waiting);
         }
-        (state == ring::RETIRED).then_some(task)
     }
 
     /// The process is gone: nobody writes to its rings any more.

@@ -69,6 +69,13 @@ pub enum What {
     Entries,
 }
 
+/// Whether the third argument of fcntl is a pointer for this command: the locks, the owners
+/// and the hints (include/uapi/asm-generic/fcntl.h, include/uapi/linux/fcntl.h). For the
+/// others it is a number.
+pub fn fcntl_takes_pointer(command: u32) -> bool {
+    matches!(command, 5..=7 | 12..=17 | 36..=38 | 1035..=1038)
+}
+
 /// A length in bytes, or in elements where the user of it says so.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Len {
@@ -101,6 +108,14 @@ pub enum Len {
     Pages {
         /// Index of the argument.
         index: u8,
+    },
+    /// `size` where the argument is a command of fcntl that takes a pointer
+    /// ([`fcntl_takes_pointer`]), else nothing.
+    Fcntl {
+        /// Index of the argument.
+        index: u8,
+        /// Bytes.
+        size: u16,
     },
     /// Everything there is.
     All,

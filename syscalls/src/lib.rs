@@ -10,7 +10,7 @@
 mod capture;
 mod table;
 
-pub use capture::{Capture, Len, What, When};
+pub use capture::{Capture, Len, What, When, fcntl_takes_pointer};
 pub use table::{Arg, Behaviour, Classes, Direction, Extent, Kind, ResultKind, Syscall};
 
 include!(concat!(env!("OUT_DIR"), "/table.rs"));

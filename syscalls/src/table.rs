@@ -123,6 +123,8 @@ pub enum Extent {
     Bits(u8),
     /// One for each page of the length that this argument says.
     Pages(u8),
+    /// One where this argument is a command of fcntl that takes a pointer, else none.
+    Fcntl(u8),
 }
 
 /// What a result means when it is no error.

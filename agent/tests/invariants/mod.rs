@@ -136,7 +136,7 @@ pub fn check_choosing_stub(at: u64, interest: u32, enter: u64, after: u64) -> Op
         let info = factory.info(instruction);
         for used in info.used_registers().iter().filter(|r| r.access() != OpAccess::Read) {
             let whole = used.register().full_register();
-            assert!(matches!(whole, Register::RCX | Register::R11), "{instruction}");
+            assert!(matches!(whole, Register::RCX | Register::R11), "{instruction:?}");
         }
         assert!(info.used_memory().iter().all(|m| m.access() == OpAccess::Read));
     }

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::{io, mem, ptr};
 
 use crossgate_decode::{Call, Exit, Options, ended, signal};
-use crossgate_syscalls::{Len, What, When, plan};
+use crossgate_syscalls::{Len, What, When, fcntl_takes_pointer, plan};
 use crossgate_wire::record::{BlobKind, Blobs, Kind, Record, Writer};
 
 /// Bytes that are copied of a string or a buffer.
@@ -97,6 +97,10 @@ impl Copier<'_> {
                 bits.div_ceil(64) * 8
             }
             Len::Pages { index } => self.args[usize::from(index)].div_ceil(4096),
+            Len::Fcntl { index, size } => {
+                let takes = fcntl_takes_pointer(self.args[usize::from(index)] as u32);
+                if takes { size.into() } else { 0 }
+            }
             Len::All => u64::MAX,
         };
         usize::try_from(value).unwrap_or(usize::MAX)
