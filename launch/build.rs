@@ -1,5 +1,5 @@
-//! Builds the agent for `x86_64-unknown-none` and turns it into a flat image: bytes, size in
-//! memory, relocations, and the addresses the launcher needs.
+//! Builds the agent for `x86_64-unknown-none` and turns it into a flat image: its bytes, and
+//! its size in memory.
 
 use std::env;
 use std::error::Error;
@@ -70,24 +70,18 @@ fn write_image(bytes: &[u8], out: &Path) -> Result<(), Box<dyn Error>> {
         image.resize(image.len().max(start + data.len()), 0);
         image[start..start + data.len()].copy_from_slice(data);
     }
-    let mut relocations = Vec::new();
+    // The image relocates itself, knowing one kind of relocation and only in what it may
+    // write to (agent/src/arch/x86_64/entry.rs).
+    let data = symbol("IMAGE_DATA")?;
     for (at, relocation) in elf.dynamic_relocations().into_iter().flatten() {
-        let RelocationFlags::Elf { r_type: object::elf::R_X86_64_RELATIVE } = relocation.flags()
-        else {
+        let relative = RelocationFlags::Elf { r_type: object::elf::R_X86_64_RELATIVE };
+        if relocation.flags() != relative || at < data {
             return Err(format!("the agent needs a relocation it must not: {relocation:?}").into());
-        };
-        let place = usize::try_from(at)?;
-        let value = u64::try_from(relocation.addend())?;
-        image
-            .get_mut(place..place + 8)
-            .ok_or("a relocation lies outside the image")?
-            .copy_from_slice(&value.to_le_bytes());
-        relocations.push(at);
+        }
     }
-    // Nobody reads the relocation table at run time: cut what follows the last used byte.
     let used = elf
         .sections()
-        .filter(|s| matches!(s.name(), Ok(".text" | ".rodata" | ".data")))
+        .filter(|s| matches!(s.name(), Ok(".text" | ".rodata" | ".rela.dyn" | ".data")))
         .map(|s| s.address() + s.size())
         .max()
         .unwrap_or(0);
@@ -95,13 +89,7 @@ fn write_image(bytes: &[u8], out: &Path) -> Result<(), Box<dyn Error>> {
     fs::write(out.join("agent.image"), &image)?;
     fs::write(
         out.join("agent.rs"),
-        format!(
-            "/// Bytes of the image in memory.\npub const SIZE: u64 = {size};\n\
-             /// Offset of the parameter block.\npub const PARAMS: u64 = {};\n\
-             /// Offsets of the words to which the base must be added.\n\
-             pub const RELOCATIONS: &[u64] = &{relocations:?};\n",
-            symbol("PARAMS")?
-        ),
+        format!("/// Bytes of the image in memory.\npub const SIZE: u64 = {size};\n"),
     )?;
     Ok(())
 }

@@ -2,8 +2,8 @@
 //!
 //! Owns: the symbols the linker script defines, the parameter block, the address plan of
 //! the agent's memory. The launcher (`launch/src/inject.rs`) maps stubs and image in one
-//! piece, within reach of a jump from the program's loader and libraries where it can, fills
-//! [`PARAMS`] and starts the image at `cg_start`. The rest lies in a region far from
+//! piece, within reach of a jump from the program's loader and libraries where it can, and
+//! starts the image at `cg_start`. The rest lies in a region far from
 //! everything, at an address that is the same for a whole tree.
 //!
 //! ```text
@@ -16,7 +16,7 @@
 
 use core::cell::UnsafeCell;
 use core::ops::Range;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use crossgate_wire::arena::STUBS_SIZE;
 
@@ -27,6 +27,10 @@ unsafe extern "C" {
     pub static IMAGE_DATA: u8;
     /// First byte after the image.
     pub static IMAGE_END: u8;
+    /// The table of words to relocate.
+    pub static RELOCATIONS: u8;
+    /// First byte after that.
+    pub static RELOCATIONS_END: u8;
 }
 
 /// Distance from the region's start, where the blocks are, to the arena; room for 16,384
@@ -65,61 +69,58 @@ pub fn overlaps(start: u64, len: u64) -> bool {
     touches(stubs().start..end()) || touches(blocks()..arena_end)
 }
 
-/// Stages of the start at which the launcher has to do something; the agent stops itself
-/// with `int3` at each.
-#[repr(u32)]
+/// What the agent tells the launcher when it stops itself with `int3` at start: rax holds one
+/// of these, rdi and rsi what belongs to it.
+#[repr(u64)]
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// Not started.
-    None = 0,
-    /// `Params::socket` waits for the arena's descriptor.
-    WantsArena = 1,
-    /// It cannot start: `Params::status` says why (`-errno`), `Params::what` at what.
-    Failed = 2,
+    /// All is well: the next step is the program's first instruction.
+    Ready = 1,
+    /// The descriptor in rdi, a socket, waits for the arena's.
+    WantsArena = 2,
     /// It has no descriptors left to receive the arena by: it tries again once the launcher
     /// has raised the limit.
     WantsDescriptors = 3,
+    /// It cannot start: the call in rdi gave rsi (`-errno`).
+    Failed = 4,
 }
 
-/// What the launcher and the agent tell each other through memory at start. The offset of
-/// this struct in the image is that of the symbol `PARAMS`.
+/// What the launcher tells the agent at start, in registers (`launch/src/inject.rs`), which
+/// `cg_start` writes here.
 #[repr(C)]
 pub struct Params {
-    /// The program's first instruction.
+    /// The program's first instruction (rbx).
     pub entry: AtomicU64,
-    /// Bytes of the arena to map at first.
-    pub arena_size: AtomicU64,
-    /// How many rings these hold.
-    pub rings: AtomicU64,
-    /// A [`Stage`].
-    pub stage: AtomicU32,
-    /// Descriptor at which the agent receives the arena's, made by the agent.
-    pub socket: AtomicU32,
-    /// `-errno` when the start failed, as two's complement.
-    pub status: AtomicU64,
-    /// Number of the call that failed.
-    pub what: AtomicU64,
-    /// Process id as the launcher sees it.
-    pub outer_pid: AtomicU64,
-    /// Start of the region.
+    /// Start of the region (rbp).
     pub region: AtomicU64,
-    /// Non-zero when a filter that the program has inherited names this image's address.
+    /// Bytes of the arena to map at first (r12).
+    pub arena_size: AtomicU64,
+    /// Process id as the launcher sees it; in the upper half, how many rings the arena's
+    /// first part holds (r13).
+    pub ids: AtomicU64,
+    /// One more than the arena's descriptor in this process, where it was inherited, and, in
+    /// the upper half, than the image's (r14).
+    pub descriptors: AtomicU64,
+    /// Non-zero when a filter that the program has inherited names this image's address
+    /// (r15).
     pub bound: AtomicU64,
 }
 
+impl Params {
+    /// The two halves of a word.
+    pub fn halves(word: &AtomicU64) -> (u32, u32) {
+        let word = word.load(Ordering::Relaxed);
+        (word as u32, (word >> 32) as u32)
+    }
+}
+
 /// See [`Params`].
-#[unsafe(no_mangle)]
-#[unsafe(link_section = ".data.params")]
 pub static PARAMS: Params = Params {
     entry: AtomicU64::new(0),
-    arena_size: AtomicU64::new(0),
-    rings: AtomicU64::new(0),
-    stage: AtomicU32::new(0),
-    socket: AtomicU32::new(0),
-    status: AtomicU64::new(0),
-    what: AtomicU64::new(0),
-    outer_pid: AtomicU64::new(0),
     region: AtomicU64::new(0),
+    arena_size: AtomicU64::new(0),
+    ids: AtomicU64::new(0),
+    descriptors: AtomicU64::new(0),
     bound: AtomicU64::new(0),
 };
 

@@ -9,16 +9,8 @@ fn panic(info: &core::panic::PanicInfo) -> ! {
     sys::complain(b"crossgate: internal error in the agent at ");
     if let Some(location) = info.location() {
         sys::complain(location.file().as_bytes());
-        let mut digits = [b'0'; 10];
-        let mut rest = location.line();
-        let mut at = digits.len();
-        while rest > 0 {
-            at -= 1;
-            digits[at] = b'0' + (rest % 10) as u8;
-            rest /= 10;
-        }
         sys::complain(b":");
-        sys::complain(&digits[at..]);
+        sys::complain(sys::decimal(location.line(), &mut [0; 10]));
     }
     sys::complain(b"; please report it\n");
     sys::exit_process(134)

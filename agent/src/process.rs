@@ -16,6 +16,7 @@ pub static PROCESS: Process = Process {
     fast: AtomicBool::new(false),
     filtered: AtomicBool::new(false),
     bound: AtomicBool::new(false),
+    shares_files: AtomicBool::new(false),
     threads: AtomicBool::new(false),
     sigsys_ignored: AtomicBool::new(false),
     no_more_patches: AtomicBool::new(false),
@@ -34,6 +35,7 @@ pub struct Process {
     fast: AtomicBool,
     filtered: AtomicBool,
     bound: AtomicBool,
+    shares_files: AtomicBool,
     threads: AtomicBool,
     sigsys_ignored: AtomicBool,
     no_more_patches: AtomicBool,
@@ -146,6 +148,16 @@ impl Process {
     /// See [`Self::is_bound`].
     pub fn set_bound(&self) {
         self.bound.store(true, Ordering::Relaxed);
+    }
+
+    /// Another process may have the same descriptors (CLONE_FILES).
+    pub fn shares_files(&self) -> bool {
+        self.shares_files.load(Ordering::Relaxed)
+    }
+
+    /// See [`Self::shares_files`].
+    pub fn set_shares_files(&self) {
+        self.shares_files.store(true, Ordering::Relaxed);
     }
 
     /// Other tasks may be running in this address space.

@@ -12,7 +12,7 @@ use crossgate_wire::arena::{MAGIC, Mode};
 
 use crate::arch::x86_64::frame::Regs;
 use crate::arch::x86_64::segment;
-use crate::image::{self, PARAMS, Stage, StartStack};
+use crate::image::{self, PARAMS, Params, Stage, StartStack};
 use crate::process::PROCESS;
 use crate::signals::{self, bit, number::SIGSYS};
 use crate::sys::{self, nr};
@@ -58,18 +58,17 @@ unsafe fn auxiliary(stack: *const u64, wanted: u64) -> Option<u64> {
 /// Tells the launcher that the program cannot be started with the agent, and waits for it
 /// to take the program's registers back.
 fn fail(what: u64, status: i64) -> ! {
-    PARAMS.what.store(what, Ordering::Relaxed);
-    PARAMS.status.store(status as u64, Ordering::Relaxed);
-    PARAMS.stage.store(Stage::Failed as u32, Ordering::Release);
     loop {
-        stop();
+        stop(Stage::Failed, what, status as u64);
     }
 }
 
-/// Stops under the launcher, which is attached.
-fn stop() {
+/// Stops under the launcher, which is attached and reads the registers.
+fn stop(stage: Stage, what: u64, more: u64) {
     // SAFETY: a breakpoint; the launcher continues after it.
-    unsafe { asm!("int3", options(nostack)) };
+    unsafe {
+        asm!("int3", in("rax") stage as u64, in("rdi") what, in("rsi") more, options(nostack));
+    }
 }
 
 /// Starts the agent. `stack` is the program's stack pointer. Gives the registers the
@@ -83,15 +82,15 @@ pub unsafe extern "C" fn start(stack: *const u64) -> *const Regs {
     let pid = sys::call2(nr::GETPID, 0, 0) as i32;
     let Some(t) = Thread::new(pid) else { fail(nr::MMAP, sys::errno::ENOMEM) };
     t.tid.set(pid);
-    let outer = PARAMS.outer_pid.load(Ordering::Relaxed) as i32;
-    t.outer_pid.set(outer);
-    t.outer_tid.set(outer);
+    let (outer, rings) = Params::halves(&PARAMS.ids);
+    t.outer_pid.set(outer as i32);
+    t.outer_tid.set(outer as i32);
     let supported = signals::disarm();
     if supported < 0 {
         fail(nr::PRCTL, supported);
     }
-    reserve_arena();
-    receive_arena();
+    map_arena(rings);
+    stop(Stage::Ready, 0, 0);
     let brk = sys::call2(nr::BRK, 0, 0) as u64;
     PROCESS.set_growth(brk, stack as u64);
 
@@ -133,15 +132,46 @@ pub unsafe extern "C" fn start(stack: *const u64) -> *const Regs {
     t.saved().as_ptr()
 }
 
-/// Reserves address space for the arena, so that mapping it later cannot fail.
-fn reserve_arena() {
-    let at = image::arena();
-    if !sys::map_at(at, PARAMS.arena_size.load(Ordering::Relaxed), 0) {
-        fail(nr::MMAP, sys::errno::ENOMEM);
+/// Maps the arena and makes it this process's.
+fn map_arena(rings: u32) {
+    // Whatever descriptors the last program left for this one, it must not see them.
+    let (arena, image) = Params::halves(&PARAMS.descriptors);
+    let mut mapped = false;
+    if arena > 0 {
+        mapped = map_at_its_place(arena - 1, sys::MAP_FIXED_NOREPLACE) == 0 && is_arena();
     }
+    for descriptor in [arena, image].into_iter().filter(|&d| d > 0) {
+        sys::call2(nr::CLOSE, u64::from(descriptor - 1), 0);
+    }
+    if !mapped {
+        // Reserved first, so that mapping it cannot fail once it is there.
+        let size = PARAMS.arena_size.load(Ordering::Relaxed);
+        if arena == 0 && !sys::map_at(image::arena(), size, 0) {
+            fail(nr::MMAP, sys::errno::ENOMEM);
+        }
+        receive_arena();
+    }
+    PROCESS.set_arena(image::arena() as *mut u8, rings);
 }
 
-/// Receives the arena's descriptor from the launcher and maps it.
+/// Maps the arena by its descriptor; gives 0 or `-errno`.
+fn map_at_its_place(descriptor: u32, flags: u64) -> i64 {
+    let at = image::arena();
+    let size = PARAMS.arena_size.load(Ordering::Relaxed);
+    let flags = sys::MAP_SHARED | sys::MAP_NORESERVE | flags;
+    let args = [at, size, sys::READ | sys::WRITE, flags, u64::from(descriptor), 0];
+    let mapped = sys::call(nr::MMAP, args);
+    if mapped == at as i64 { 0 } else { mapped.min(sys::errno::ENOMEM) }
+}
+
+/// Whether what is mapped there is an arena.
+fn is_arena() -> bool {
+    sys::can_read_word(image::arena())
+        // SAFETY: it is mapped and can be read.
+        && unsafe { (image::arena() as *const u64).read_volatile() } == MAGIC
+}
+
+/// Receives the arena's descriptor from the launcher and maps it over its reserved place.
 fn receive_arena() {
     const AF_UNIX: u64 = 1;
     const SOCK_DGRAM_CLOEXEC: u64 = 0x8_0002;
@@ -165,12 +195,9 @@ fn receive_arena() {
             fail(nr::SOCKETPAIR, third);
         }
         tries += 1;
-        PARAMS.stage.store(Stage::WantsDescriptors as u32, Ordering::Release);
-        stop();
+        stop(Stage::WantsDescriptors, 0, 0);
     }
-    PARAMS.socket.store(pair[1] as u32, Ordering::Relaxed);
-    PARAMS.stage.store(Stage::WantsArena as u32, Ordering::Release);
-    stop();
+    stop(Stage::WantsArena, pair[1] as u64, 0);
 
     // struct msghdr with room for one descriptor (SCM_RIGHTS; cmsg(3)).
     let mut byte = 0u64;
@@ -184,21 +211,12 @@ fn receive_arena() {
     if got < 0 {
         fail(nr::RECVMSG, got);
     }
-    let at = image::arena();
-    let size = PARAMS.arena_size.load(Ordering::Relaxed);
-    let flags = sys::MAP_SHARED | MAP_FIXED | sys::MAP_NORESERVE;
-    let mapped =
-        sys::call(nr::MMAP, [at, size, sys::READ | sys::WRITE, flags, u64::from(arena), 0]);
+    let mapped = map_at_its_place(arena, MAP_FIXED);
     sys::call2(nr::CLOSE, u64::from(arena), 0);
-    if mapped != at as i64 {
+    if mapped < 0 {
         fail(nr::MMAP, mapped);
     }
-    PROCESS.set_arena(at as *mut u8, PARAMS.rings.load(Ordering::Relaxed) as u32);
-    if PROCESS.control().magic != MAGIC {
+    if !is_arena() {
         fail(nr::MMAP, sys::errno::EINVAL);
-    }
-    if tries > 0 {
-        // The launcher takes the limit down again.
-        stop();
     }
 }

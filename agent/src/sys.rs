@@ -140,6 +140,19 @@ pub fn exit_process(status: u64) -> ! {
     }
 }
 
+/// A number in decimal.
+pub fn decimal(mut number: u32, digits: &mut [u8; 10]) -> &[u8] {
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            return &digits[at..];
+        }
+    }
+}
+
 /// Writes to the program's standard error; whatever happens to it.
 pub fn complain(text: &[u8]) {
     call4(nr::WRITE, 2, text.as_ptr() as u64, text.len() as u64, 0);

@@ -23,6 +23,7 @@ const CLONE_VM: u64 = 0x100;
 const CLONE_SIGHAND: u64 = 0x800;
 const CLONE_VFORK: u64 = 0x4000;
 const CLONE_THREAD: u64 = 0x10000;
+const CLONE_FILES: u64 = 0x400;
 const CLONE_NEWPID: u64 = 0x2000_0000;
 const CLONE_CLEAR_SIGHAND: u64 = 1 << 32;
 
@@ -105,6 +106,9 @@ pub fn create(t: &'static Thread, regs: &Regs, mask: u64) -> i64 {
 
     let [a, b, c, d, e, f] = t.args.get();
     let call = [t.nr.get(), a, b, c, d, e, f];
+    if flags & CLONE_FILES != 0 && flags & CLONE_THREAD == 0 {
+        PROCESS.set_shares_files();
+    }
     let result = if shares_memory {
         // The maker of a vfork child waits: there is one task more, but none more at work.
         if !waits {
@@ -223,7 +227,6 @@ const PR_SET_PTRACER: u64 = 0x5961_6d61;
 fn gains_rights(t: &Thread) -> bool {
     const SET_UID: u32 = 0o4000;
     const SET_GID: u32 = 0o2010;
-    const AT_FDCWD: u64 = -100i64 as u64;
     let [a, b, _, _, flags, _] = t.args.get();
     let by_descriptor = t.nr.get() == nr::EXECVEAT;
     let (folder, path, flags) = if by_descriptor { (a, b, flags) } else { (AT_FDCWD, a, 0) };
@@ -243,6 +246,70 @@ fn gains_rights(t: &Thread) -> bool {
     by_mode || by_capability
 }
 
+/// Descriptors of arena and image that a new program inherits for its agent, which closes
+/// them before the program's first instruction. One more than the number; zero for none.
+#[derive(Clone, Copy)]
+struct Descriptors {
+    arena: u32,
+    image: u32,
+}
+
+impl Descriptors {
+    const NONE: Self = Self { arena: 0, image: 0 };
+
+    /// Opens them by way of the supervisor's, where no other task can see or inherit them
+    /// and the supervisor's name in /proc is the one it told. Without them the new image is
+    /// written and receives the arena through a socket: slower.
+    fn open(t: &Thread) -> Self {
+        let control = PROCESS.control();
+        let alone = !PROCESS.has_threads() || t.birth.get().waited_for;
+        let named = control.reachable != 0 && control.foreign.load(Ordering::Relaxed) == 0;
+        if !alone || !named || PROCESS.shares_files() {
+            return Self::NONE;
+        }
+        let arena = open_of_supervisor(control.arena_descriptor, O_RDWR);
+        let image = open_of_supervisor(control.image_descriptor, O_RDONLY);
+        let both = Self { arena, image };
+        if arena == 0 || image == 0 {
+            both.close();
+            return Self::NONE;
+        }
+        both
+    }
+
+    fn packed(self) -> u64 {
+        u64::from(self.arena) | u64::from(self.image) << 32
+    }
+
+    fn close(self) {
+        for descriptor in [self.arena, self.image].into_iter().filter(|&d| d > 0) {
+            sys::call2(nr::CLOSE, u64::from(descriptor - 1), 0);
+        }
+    }
+}
+
+const AT_FDCWD: u64 = -100i64 as u64;
+const O_RDONLY: u64 = 0;
+const O_RDWR: u64 = 2;
+
+/// Opens a descriptor of the supervisor's again; one more than its number here, or zero.
+fn open_of_supervisor(descriptor: u32, flags: u64) -> u32 {
+    let supervisor = PROCESS.control().supervisor.load(Ordering::Relaxed) as u32;
+    let mut path = [0u8; 40];
+    let mut len = 0;
+    let mut add = |text: &[u8]| {
+        path[len..len + text.len()].copy_from_slice(text);
+        len += text.len();
+    };
+    let mut digits = [0; 10];
+    add(b"/proc/");
+    add(sys::decimal(supervisor, &mut digits));
+    add(b"/fd/");
+    add(sys::decimal(descriptor, &mut digits));
+    let fd = sys::call4(nr::OPENAT, AT_FDCWD, path.as_ptr() as u64, flags, 0);
+    u32::try_from(fd + 1).unwrap_or(0)
+}
+
 /// Executes a program. The supervisor attaches first, so that the new image gets the agent
 /// before its first instruction; it lets go right afterwards.
 /// `None` when a signal came meanwhile whose handler has to run before.
@@ -250,6 +317,7 @@ pub fn execute(t: &Thread, mask: u64) -> Option<i64> {
     let control = PROCESS.control();
     let mut dumpable_before = None;
     let mut attached = false;
+    let mut descriptors = Descriptors::NONE;
     // What an exec inherits must be what the program set: the mask with its SIGSYS bit, and
     // an ignored SIGSYS.
     let sigsys = if t.sigsys_blocked.get() { bit(SIGSYS) } else { 0 };
@@ -257,11 +325,12 @@ pub fn execute(t: &Thread, mask: u64) -> Option<i64> {
     let generation = t.execs.get() + 1;
     t.execs.set(generation);
     let bound = if PROCESS.is_bound() { image::base() } else { 0 };
-    let request = [inherited, generation, bound, 0];
     let follows = control.follow != 0 && !t.silent.get() && !request::supervisor_gone();
     if follows && control.privileged == 0 && gains_rights(t) {
         request::tell(t, RequestKind::Untraced, [UNTRACED_RIGHTS, 0, 0, 0]);
     } else if follows {
+        descriptors = Descriptors::open(t);
+        let request = [inherited, generation, bound, descriptors.packed()];
         let mut answer = request::ask(t, RequestKind::Exec, request);
         if answer == EPERM {
             // Two reasons that we may lift ourselves: Yama's rule that only ancestors
@@ -276,6 +345,7 @@ pub fn execute(t: &Thread, mask: u64) -> Option<i64> {
         }
         attached = answer == 0;
         if !attached {
+            descriptors.close();
             request::tell(t, RequestKind::Untraced, [answer as u64, 0, 0, 0]);
         }
     }
@@ -306,6 +376,7 @@ pub fn execute(t: &Thread, mask: u64) -> Option<i64> {
     if ignored {
         signals::take_sigsys(t);
     }
+    descriptors.close();
     if attached {
         request::tell(t, RequestKind::ExecFailed, [0, generation, 0, 0]);
     }

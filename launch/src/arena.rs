@@ -1,6 +1,9 @@
-//! Making the arena: the memfd, its first contents, the supervisor's own mapping.
+//! Making the arena: the memfd, its first contents, the supervisor's own mapping; and the file
+//! of the agent's image beside it.
 
+use std::fs;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::process::id;
 use std::ptr;
 use std::sync::atomic::Ordering;
 
@@ -11,12 +14,14 @@ use nix::sys::stat::fstat;
 use nix::unistd::ftruncate;
 
 use crate::error::{Error, Result, reason};
+use crate::image;
 use crate::supervise::Options;
 
 /// The arena of a tree, mapped here, and the descriptor that each new image receives.
 pub struct OwnArena {
     arena: Arena,
     fd: OwnedFd,
+    image: Option<OwnedFd>,
     geometry: Geometry,
     identity: String,
 }
@@ -44,6 +49,10 @@ impl OwnArena {
         if base == libc::MAP_FAILED {
             return Err(own("map", nix::errno::Errno::last()));
         }
+        let image = image::file();
+        let reachable = image.is_some()
+            && fs::read_link("/proc/self")
+                .is_ok_and(|p| p.as_os_str() == id().to_string().as_str());
         let control = base.cast::<Control>();
         // SAFETY: the mapping is new, zero, writable, and nobody else has it; zero is a
         // valid value of every field.
@@ -57,16 +66,19 @@ impl OwnArena {
             (*control).patch_after = options.patch_after;
             (*control).report_sites = u32::from(options.report_sites);
             (*control).interest = options.interest.map(u8::from);
+            (*control).reachable = u32::from(reachable);
+            (*control).arena_descriptor = fd.as_raw_fd() as u32;
+            (*control).image_descriptor = image.as_ref().map_or(0, |i| i.as_raw_fd() as u32);
             (*control).magic = MAGIC;
         }
         // SAFETY: mapped above, and for as long as this value lives (see `Drop`).
         let arena = unsafe { Arena::new(base.cast()) };
         let control = arena.control();
-        control.supervisor.store(std::process::id() as i32, Ordering::Relaxed);
+        control.supervisor.store(id() as i32, Ordering::Relaxed);
         let stat = fstat(&fd).map_err(|e| own("look at", e))?;
         let (major, minor) = (libc::major(stat.st_dev), libc::minor(stat.st_dev));
         let identity = format!("{major:02x}:{minor:02x} {}", stat.st_ino);
-        Ok(Self { arena, fd, geometry, identity })
+        Ok(Self { arena, fd, image, geometry, identity })
     }
 
     /// The mapping.
@@ -82,6 +94,11 @@ impl OwnArena {
     /// The descriptor.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
+    }
+
+    /// The agent's image as a file, where there can be one.
+    pub fn image(&self) -> Option<BorrowedFd<'_>> {
+        self.image.as_ref().map(OwnedFd::as_fd)
     }
 
     /// Device and inode of the memory, as `/proc/PID/maps` shows them.

@@ -1,13 +1,15 @@
 //! Putting the agent into a process that is stopped at its first instruction.
 //!
 //! Owns: where the agent lies, the ptrace dance. Never does: waiting for anything but the process being injected.
-//! The agent's half is `agent/src/start.rs`. Steps: run one `mmap` in the process by code
-//! poked over its first instruction; write the image into the new mapping; let the agent
-//! start; when it stops for the arena, pass the descriptor through a socket pair that the
-//! agent made (so that no /proc, no path and no common namespace is needed); let go.
+//! The agent's half is `agent/src/start.rs`. The usual way has one stop: code poked over the
+//! program's maps the image's file, by a descriptor that the program inherited, and goes on in
+//! the agent, which maps the arena by another, closes both and stops; we take the code back
+//! and let go. Where there are no descriptors, the code maps anonymous memory, the image is
+//! written into it, and the agent receives the arena through a socket pair that it makes: so
+//! that no /proc, no path and no common namespace is needed.
 
 use std::fs::OpenOptions;
-use std::io::{IoSlice, IoSliceMut};
+use std::io::IoSlice;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 
@@ -16,7 +18,6 @@ use nix::errno::Errno;
 use nix::sys::ptrace;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
-use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use nix::unistd::Pid;
 
 use crate::image;
@@ -49,20 +50,25 @@ pub struct Injector<'a> {
     arena: BorrowedFd<'a>,
 }
 
-/// The parameter block of `agent/src/image.rs`, word by word.
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-struct Params {
-    entry: u64,
-    arena_size: u64,
-    rings: u64,
-    stage: u32,
-    socket: u32,
-    status: u64,
-    what: u64,
-    outer_pid: u64,
-    region: u64,
-    bound: u64,
+/// Descriptors in the new program's process, of the arena and of the image's file, which the
+/// agent closes.
+#[derive(Clone, Copy)]
+#[allow(missing_docs)]
+pub struct Descriptors {
+    pub arena: i32,
+    pub image: i32,
+}
+
+impl Descriptors {
+    /// As the agent tells them: one more than each, the image's in the upper half.
+    pub fn from_packed(packed: u64) -> Option<Self> {
+        let [arena, image] = [packed as u32, (packed >> 32) as u32].map(|d| d as i32 - 1);
+        (arena >= 0 && image >= 0).then_some(Self { arena, image })
+    }
+
+    fn packed(self) -> u64 {
+        (self.arena as u32 + 1) as u64 | ((self.image as u32 + 1) as u64) << 32
+    }
 }
 
 /// What a new program has from the one before it in its process.
@@ -72,6 +78,8 @@ pub struct Inherited {
     pub mask: Option<u64>,
     /// Where its agent must be, because a filter names the address.
     pub base: Option<u64>,
+    /// What it has inherited for its agent.
+    pub descriptors: Option<Descriptors>,
 }
 
 /// Address at which thread blocks and arena of a tree are mapped, plus a random multiple of
@@ -81,20 +89,35 @@ pub struct Inherited {
 const LOWEST_REGION: u64 = 0x7e90_0000_0000;
 const REGIONS: u64 = 1 << 20;
 const PAGE: u64 = 4096;
-/// What is mapped in one piece: stubs and image.
-const WHOLE: u64 = STUBS_SIZE + image::SIZE;
-
-const STAGE_WANTS_ARENA: u32 = 1;
-const STAGE_FAILED: u32 = 2;
-const STAGE_WANTS_DESCRIPTORS: u32 = 3;
+/// `Stage` of `agent/src/image.rs`.
+const STAGE_READY: u64 = 1;
+const STAGE_WANTS_ARENA: u64 = 2;
+const STAGE_WANTS_DESCRIPTORS: u64 = 3;
+const STAGE_FAILED: u64 = 4;
 const PTRACE_GETSIGMASK: libc::c_int = 0x420a;
 const PTRACE_SETSIGMASK: libc::c_int = 0x420b;
 /// User code segment of 64-bit tasks (arch/x86/include/asm/segment.h).
 const USER_CS: u64 = 0x33;
 
-/// `mov $9, %eax; syscall; int3`: the number is loaded by code because a register set at an
-/// exec stop is overwritten by the exec's own result.
-const CALL_MMAP: u64 = u64::from_le_bytes([0xb8, 9, 0, 0, 0, 0x0f, 0x05, 0xcc]);
+/// Code that is poked over the program's, and taken back: makes the call `nr` with the arguments in
+/// registers, then stops. The number is loaded by code because a register set at an exec
+/// stop is overwritten by the exec's own result.
+fn call_and_stop(nr: libc::c_long) -> [u64; 1] {
+    let [a, b, ..] = nr.to_le_bytes();
+    // mov $nr, %eax; syscall; int3
+    [u64::from_le_bytes([0xb8, a, b, 0, 0, 0x0f, 0x05, 0xcc])]
+}
+
+/// As [`call_and_stop`] with `mmap`; goes on in what it maps, behind the stubs, when it could.
+const MAP_AND_GO: [u64; 3] = [
+    // mov $9, %eax; syscall; (first byte of the next)
+    u64::from_le_bytes([0xb8, 9, 0, 0, 0, 0x0f, 0x05, 0x48]),
+    // test %rax, %rax; js over the next two; add $STUBS_SIZE, %rax (begun)
+    u64::from_le_bytes([0x85, 0xc0, 0x78, 8, 0x48, 0x05, STUBS[0], STUBS[1]]),
+    // (ended); jmp *%rax; int3
+    u64::from_le_bytes([STUBS[2], STUBS[3], 0xff, 0xe0, 0xcc, 0xcc, 0xcc, 0xcc]),
+];
+const STUBS: [u8; 4] = (STUBS_SIZE as u32).to_le_bytes();
 
 impl<'a> Injector<'a> {
     /// For a tree whose agents share `arena`.
@@ -116,77 +139,82 @@ impl<'a> Injector<'a> {
 
     fn inject_quietly(&self, pid: Pid, inherited: &Inherited) -> Result<()> {
         let mut stopped = Stopped::new(pid, inherited.mask)?;
-        if stopped.regs.cs != USER_CS {
-            return Err(Refusal::Untouched("it is a 32-bit program".into()));
-        }
-        match self.inject_stopped(&mut stopped, inherited.base) {
+        let injected = if stopped.regs.cs == USER_CS {
+            self.inject_stopped(&mut stopped, inherited)
+        } else {
+            Err(Refusal::Untouched("it is a 32-bit program".into()))
+        };
+        match injected {
             Ok(()) => stopped.release(),
             Err(Refusal::Gone) => Err(Refusal::Gone),
             Err(why) => {
+                if let Some(Descriptors { arena, image }) = inherited.descriptors {
+                    // Not the program's; the agent may have closed them by now.
+                    for fd in [arena, image] {
+                        let _ = stopped.close(fd);
+                    }
+                }
                 stopped.restore()?;
                 Err(why)
             }
         }
     }
 
-    fn inject_stopped(&self, stopped: &mut Stopped, bound: Option<u64>) -> Result<()> {
-        let base = map_image(stopped, bound)?;
+    fn inject_stopped(&self, stopped: &mut Stopped, inherited: &Inherited) -> Result<()> {
         let rings = self.geometry.rings.min(1);
-        let params = Params {
-            entry: stopped.regs.rip,
-            arena_size: self.geometry.size_of_rings(rings) as u64,
-            rings: u64::from(rings),
-            outer_pid: stopped.pid.as_raw() as u64,
-            region: self.region,
-            bound: u64::from(bound.is_some()),
-            ..Params::default()
-        };
-        let mut image = image::at_base(base);
-        // SAFETY: `Params` is plain integers without padding.
-        let bytes = unsafe {
-            std::slice::from_raw_parts((&raw const params).cast::<u8>(), size_of::<Params>())
-        };
-        let offset = image::PARAMS as usize;
-        image[offset..offset + bytes.len()].copy_from_slice(bytes);
-        self.write_image(stopped.pid, base, &image)?;
-        let params_at = base + image::PARAMS;
-        ptrace::setregs(
-            stopped.pid,
-            libc::user_regs_struct { rip: base, rax: 0, orig_rax: u64::MAX, ..stopped.regs },
-        )?;
-        stopped.run_to_trap()?;
-
-        let mut params = read_params(stopped.pid, params_at)?;
-        if params.stage == STAGE_WANTS_DESCRIPTORS {
-            let limit = RaisedLimit::raise(stopped.pid)?;
-            stopped.run_to_trap()?;
-            params = read_params(stopped.pid, params_at)?;
-            if params.stage == STAGE_WANTS_ARENA {
-                self.send_arena(stopped.pid, params.socket as i32)?;
-                // It receives and closes everything before it stops again.
-                stopped.run_to_trap()?;
-                return limit.restore();
+        let base = self.start(stopped, inherited, rings)?;
+        let mut limit = None;
+        let result = loop {
+            let regs = ptrace::getregs(stopped.pid)?;
+            if regs.rip.wrapping_sub(base) >= image::SIZE {
+                break Err(Refusal::Untouched("the agent did not start in it".into()));
             }
+            match regs.rax {
+                STAGE_READY => break Ok(()),
+                STAGE_WANTS_ARENA => self.send_arena(stopped.pid, regs.rdi as i32)?,
+                STAGE_WANTS_DESCRIPTORS => limit = Some(RaisedLimit::raise(stopped.pid)?),
+                STAGE_FAILED => break Err(failed(regs.rdi as i64, -(regs.rsi as i64))),
+                errno => break Err(failed(libc::SYS_mprotect, -(errno as i64))),
+            }
+            stopped.run_to_trap()?;
+        };
+        if let Some(limit) = limit {
             limit.restore()?;
         }
-        match params.stage {
-            STAGE_WANTS_ARENA => self.send_arena(stopped.pid, params.socket as i32),
-            STAGE_FAILED => {
-                let errno = Errno::from_raw(-(params.status as i64) as i32);
-                let what = match params.what as i64 {
-                    libc::SYS_mmap => "its address space limit leaves no room for the agent",
-                    libc::SYS_prctl => "the kernel has no Syscall User Dispatch (Linux 5.11)",
-                    libc::SYS_socketpair => "its descriptor limit leaves no room for two more",
-                    _ => "the agent cannot start in it",
-                };
-                Err(Refusal::Untouched(format!("{what} ({})", errno.desc())))
-            }
-            _ => Err(Refusal::Untouched("the agent did not start in it".into())),
-        }
+        result
     }
 
-    /// Writes to memory that the process itself may not write to.
-    fn write_image(&self, pid: Pid, at: u64, bytes: &[u8]) -> Result<()> {
+    /// Maps stubs and image and lets the agent run to its first stop; gives where it is.
+    fn start(&self, stopped: &mut Stopped, inherited: &Inherited, rings: u32) -> Result<u64> {
+        let words = Words {
+            rbx: stopped.regs.rip,
+            rbp: self.region,
+            r12: self.geometry.size_of_rings(rings) as u64,
+            r13: stopped.pid.as_raw() as u64 | u64::from(rings) << 32,
+            r14: inherited.descriptors.map_or(0, Descriptors::packed),
+            r15: u64::from(inherited.base.is_some()),
+        };
+        if let Some(Descriptors { image, .. }) = inherited.descriptors
+            && let Some(base) = map_image(stopped, inherited.base, Some(image), &words)?
+        {
+            return Ok(base);
+        }
+        let Some(base) = map_image(stopped, inherited.base, None, &words)? else {
+            let why = if inherited.base.is_some() {
+                "a filter that it inherits names an address that is not free in it"
+            } else {
+                "its address space has no room for the agent"
+            };
+            return Err(Refusal::Untouched(why.into()));
+        };
+        self.write_image(stopped.pid, base)?;
+        stopped.go(base, &words)?;
+        Ok(base)
+    }
+
+    /// Writes the image to memory that the process itself may not write to.
+    fn write_image(&self, pid: Pid, at: u64) -> Result<()> {
+        let bytes = image::BYTES;
         let path = format!("/proc/{pid}/mem");
         if let Ok(memory) = OpenOptions::new().write(true).open(path)
             && memory.write_all_at(bytes, at).is_ok()
@@ -233,39 +261,80 @@ impl<'a> Injector<'a> {
     }
 }
 
-/// Maps the place for stubs and image in the process, read-execute; gives the address of the
-/// image.
-fn map_image(stopped: &mut Stopped, bound: Option<u64>) -> Result<u64> {
+/// What the agent is told, by the registers in which `cg_start` finds it
+/// (`agent/src/image.rs`, `Params`).
+#[derive(Default)]
+struct Words {
+    rbx: u64,
+    rbp: u64,
+    r12: u64,
+    r13: u64,
+    r14: u64,
+    r15: u64,
+}
+
+impl Words {
+    fn into(&self, regs: libc::user_regs_struct) -> libc::user_regs_struct {
+        let Self { rbx, rbp, r12, r13, r14, r15 } = *self;
+        libc::user_regs_struct { rbx, rbp, r12, r13, r14, r15, ..regs }
+    }
+}
+
+/// Why the agent could not start: `call` failed with `errno`.
+fn failed(call: i64, errno: i64) -> Refusal {
+    let what = match call {
+        libc::SYS_mmap => "its address space limit leaves no room for the agent",
+        libc::SYS_prctl => "the kernel has no Syscall User Dispatch (Linux 5.11)",
+        libc::SYS_socketpair => "its descriptor limit leaves no room for two more",
+        _ => "the agent cannot start in it",
+    };
+    let errno = Errno::from_raw(i32::try_from(errno).unwrap_or(0));
+    Refusal::Untouched(format!("{what} ({})", errno.desc()))
+}
+
+/// Maps stubs and image in the process, read-execute; gives the address of the image. By the
+/// descriptor of its file the agent runs to its first stop, too; without one there is only
+/// room for it. `None` when there is no place, or the file cannot be mapped.
+fn map_image(
+    stopped: &mut Stopped,
+    bound: Option<u64>,
+    file: Option<i32>,
+    words: &Words,
+) -> Result<Option<u64>> {
     let places = match bound {
         // Whatever the program's memory said: the kernel refuses what is no place.
         Some(base) => vec![Some(base.wrapping_sub(STUBS_SIZE))],
         None => places_near(stopped.regs.rip).into_iter().map(Some).chain([None]).collect(),
     };
-    for place in places {
+    // The code that maps the file cannot tell where, so only just there.
+    for place in places.into_iter().filter(|place| place.is_some() || file.is_none()) {
         let fixed = if place.is_some() { libc::MAP_FIXED_NOREPLACE } else { 0 };
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | fixed;
+        let content = if file.is_some() { 0 } else { libc::MAP_ANONYMOUS };
+        let flags = libc::MAP_PRIVATE | libc::MAP_NORESERVE | content | fixed;
         let protection = libc::PROT_READ | libc::PROT_EXEC;
+        let descriptor = file.map_or(u64::MAX, |fd| fd as u64);
         let hint = place.unwrap_or(0);
-        let args = [hint, WHOLE, protection as u64, flags as u64, u64::MAX, 0];
-        let got = stopped.call_mmap(args)?;
-        if (-4095..0).contains(&got) {
-            let errno = Errno::from_raw(-got as i32);
-            if errno == Errno::EEXIST || errno == Errno::EPERM && place.is_some() {
-                continue;
-            }
-            let limit = "its address space limit leaves no room for the agent";
-            let other = "the kernel refuses executable memory";
-            let what = if errno == Errno::ENOMEM { limit } else { other };
-            return Err(Refusal::Untouched(format!("{what} ({})", errno.desc())));
+        let args = [hint, image::WHOLE, protection as u64, flags as u64, descriptor, 0];
+        let got = if file.is_some() {
+            stopped.map_and_go(args, words)?
+        } else {
+            stopped.call(libc::SYS_mmap, args)?
+        };
+        let Some(errno) = (-4095..0).contains(&got).then(|| Errno::from_raw(-got as i32)) else {
+            return Ok(Some(got as u64 + STUBS_SIZE));
+        };
+        if errno == Errno::EEXIST || errno == Errno::EPERM && place.is_some() {
+            continue;
         }
-        return Ok(got as u64 + STUBS_SIZE);
+        if file.is_some() {
+            return Ok(None);
+        }
+        let limit = "its address space limit leaves no room for the agent";
+        let other = "the kernel refuses executable memory";
+        let what = if errno == Errno::ENOMEM { limit } else { other };
+        return Err(Refusal::Untouched(format!("{what} ({})", errno.desc())));
     }
-    let why = if bound.is_some() {
-        "a filter that it inherits names an address that is not free in it"
-    } else {
-        "its address space has no room for the agent"
-    };
-    Err(Refusal::Untouched(why.into()))
+    Ok(None)
 }
 
 /// Where stubs and image may lie for a program that starts at `entry`: within reach of a
@@ -275,7 +344,7 @@ fn places_near(entry: u64) -> Vec<u64> {
     // A program linked to the usual fixed address has room below; what is mapped lowest is
     // left alone (emulators of other systems want it), and so is the heap above.
     const FIXED: std::ops::Range<u64> = 0x40_0000..0x40_0000 + GIB;
-    const FIXED_ROOM: std::ops::Range<u64> = 0x20_0000..FIXED.start - WHOLE;
+    const FIXED_ROOM: std::ops::Range<u64> = 0x20_0000..FIXED.start - image::WHOLE;
     let pages =
         |range: std::ops::Range<u64>| range.start + random((range.end - range.start) / PAGE) * PAGE;
     let mut places = Vec::new();
@@ -363,17 +432,6 @@ impl RaisedLimit {
     }
 }
 
-fn read_params(pid: Pid, at: u64) -> Result<Params> {
-    let mut params = Params::default();
-    // SAFETY: `Params` is plain integers without padding: any bytes are a value.
-    let bytes = unsafe {
-        std::slice::from_raw_parts_mut((&raw mut params).cast::<u8>(), size_of::<Params>())
-    };
-    let remote = [RemoteIoVec { base: at as usize, len: bytes.len() }];
-    process_vm_readv(pid, &mut [IoSliceMut::new(bytes)], &remote)?;
-    Ok(params)
-}
-
 /// A process stopped at its first instruction, and how it was found.
 struct Stopped {
     pid: Pid,
@@ -420,22 +478,78 @@ impl Stopped {
         }
     }
 
-    /// Makes the process call `mmap`.
-    fn call_mmap(&mut self, args: [u64; 6]) -> Result<i64> {
-        let at = self.regs.rip as ptrace::AddressType;
-        let code = ptrace::read(self.pid, at)?;
-        ptrace::write(self.pid, at, CALL_MMAP as i64)?;
+    /// Runs `code` in place of the first instructions, with these arguments of a call in
+    /// registers and what is told to the agent, to its first stop. Gives the registers there.
+    fn run(
+        &mut self,
+        code: &[u64],
+        args: [u64; 6],
+        words: Option<&Words>,
+    ) -> Result<libc::user_regs_struct> {
+        let from = self.poked_at();
+        let at = |i: usize| (from as usize + i * 8) as ptrace::AddressType;
+        let mut before = Vec::with_capacity(code.len());
+        for i in 0..code.len() {
+            before.push(ptrace::read(self.pid, at(i))?);
+        }
+        for (i, &word) in code.iter().enumerate() {
+            ptrace::write(self.pid, at(i), word as i64)?;
+        }
         let [rdi, rsi, rdx, r10, r8, r9] = args;
-        let regs = libc::user_regs_struct { rdi, rsi, rdx, r10, r8, r9, ..self.regs };
-        ptrace::setregs(self.pid, regs)?;
+        let regs = libc::user_regs_struct { rip: from, rdi, rsi, rdx, r10, r8, r9, ..self.regs };
+        ptrace::setregs(self.pid, words.map_or(regs, |words| words.into(regs)))?;
         let ran = self.run_to_trap();
-        let result = ptrace::getregs(self.pid)?.rax as i64;
-        ptrace::write(self.pid, at, code)?;
+        let result = ptrace::getregs(self.pid)?;
+        for (i, &word) in before.iter().enumerate() {
+            ptrace::write(self.pid, at(i), word)?;
+        }
         ran.map(|()| result)
+    }
+
+    /// Makes the process close a descriptor, whatever its word size.
+    fn close(&mut self, fd: i32) -> Result<()> {
+        // mov $6, %eax; int $0x80; int3: `close` of the 32-bit table, whose first argument is
+        // in ebx.
+        const CLOSE_32: u64 = u64::from_le_bytes([0xb8, 6, 0, 0, 0, 0xcd, 0x80, 0xcc]);
+        let fd = fd as u64;
+        if self.regs.cs == USER_CS {
+            self.call(libc::SYS_close, [fd, 0, 0, 0, 0, 0])?;
+        } else {
+            let words = Words { rbx: fd, ..Words::default() };
+            self.run(&[CLOSE_32], [0; 6], Some(&words))?;
+        }
+        Ok(())
+    }
+
+    /// Makes the process call `nr`; gives the result.
+    fn call(&mut self, nr: libc::c_long, args: [u64; 6]) -> Result<i64> {
+        Ok(self.run(&call_and_stop(nr), args, None)?.rax as i64)
+    }
+
+    /// Makes the process map the image's file at just `args[0]` and lets the agent run to its
+    /// first stop. Gives `args[0]`, or `-errno` of the mapping.
+    fn map_and_go(&mut self, args: [u64; 6], words: &Words) -> Result<i64> {
+        let regs = self.run(&MAP_AND_GO, args, Some(words))?;
+        let poked = size_of_val(&MAP_AND_GO) as u64;
+        let stopped_there = regs.rip.wrapping_sub(self.poked_at()) <= poked;
+        Ok(if stopped_there { regs.rax } else { args[0] } as i64)
+    }
+
+    /// Where code is poked: the start of the page of the first instruction, which has room.
+    fn poked_at(&self) -> u64 {
+        self.regs.rip & !(PAGE - 1)
+    }
+
+    /// Lets the agent, which lies at `base`, run to its first stop.
+    fn go(&mut self, base: u64, words: &Words) -> Result<()> {
+        let regs = libc::user_regs_struct { rip: base, rax: 0, orig_rax: u64::MAX, ..self.regs };
+        ptrace::setregs(self.pid, words.into(regs))?;
+        self.run_to_trap()
     }
 
     /// As it was found, still stopped.
     fn restore(&self) -> Result<()> {
+        // No system call is under way that could be begun again.
         let regs = libc::user_regs_struct { rax: 0, orig_rax: u64::MAX, ..self.regs };
         ptrace::setregs(self.pid, regs)?;
         self.set_mask(self.mask)

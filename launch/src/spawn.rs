@@ -1,12 +1,13 @@
 //! Starting the first program of a tree, stopped at its first instruction.
 
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
 use nix::errno::Errno;
 use nix::unistd::Pid;
 
 use crate::error::{Error, Result, reason};
-use crate::inject::{Waited, wait_for};
+use crate::inject::{Descriptors, Waited, wait_for};
 use crate::program::Program;
 
 /// Which of the standard descriptors were closed when this program started, a bit each.
@@ -32,16 +33,29 @@ struct Start {
     args: *const *const libc::c_char,
     /// Set when the program could not be executed.
     error: AtomicI32,
+    /// What the new process is to hand on to the agent: descriptors of arena and image here,
+    /// then, once it has them without CLOEXEC, there; -1 for none.
+    descriptors: [AtomicI32; 2],
 }
 
 /// Executes `program` under ptrace in a new process; returns when it is stopped at its first
-/// instruction.
-pub fn start(program: &Program) -> Result<Pid> {
+/// instruction. It has inherited the arena and the image, where it could.
+pub fn start(
+    program: &Program,
+    arena: BorrowedFd,
+    image: Option<BorrowedFd>,
+) -> Result<(Pid, Option<Descriptors>)> {
     const STACK: usize = 64 << 10;
     let (path, args) = program.c_strings()?;
     let mut pointers: Vec<_> = args.iter().map(|a| a.as_ptr()).collect();
     pointers.push(std::ptr::null());
-    let start = Start { path: path.as_ptr(), args: pointers.as_ptr(), error: AtomicI32::new(0) };
+    let both = image.map(|image| [arena.as_raw_fd(), image.as_raw_fd()]);
+    let start = Start {
+        path: path.as_ptr(),
+        args: pointers.as_ptr(),
+        error: AtomicI32::new(0),
+        descriptors: both.unwrap_or([-1, -1]).map(AtomicI32::new),
+    };
     let mut stack = vec![0u128; STACK / size_of::<u128>()];
     // As vfork, on a stack of its own: the new process shares our memory until it executes
     // the program, while this one waits. Nothing is copied.
@@ -59,7 +73,11 @@ pub fn start(program: &Program) -> Result<Pid> {
     }
     let child = Pid::from_raw(child);
     match wait_for(child) {
-        Ok(Waited::Stopped(status)) if libc::WSTOPSIG(status) == libc::SIGTRAP => Ok(child),
+        Ok(Waited::Stopped(status)) if libc::WSTOPSIG(status) == libc::SIGTRAP => {
+            let [arena, image] = start.descriptors.map(AtomicI32::into_inner);
+            let both = arena >= 0 && image >= 0;
+            Ok((child, both.then_some(Descriptors { arena, image })))
+        }
         Ok(_) => {
             let _ = nix::sys::wait::waitpid(child, None);
             let errno = Errno::from_raw(start.error.load(Ordering::Relaxed));
@@ -86,10 +104,27 @@ extern "C" fn execute(start: *mut libc::c_void) -> libc::c_int {
                 libc::close(fd);
             }
         }
+        hand_on(&start.descriptors);
         libc::execve(start.path, start.args, environ);
         start.error.store(Errno::last_raw(), Ordering::Relaxed);
     }
     126
+}
+
+/// In the new process: makes copies of descriptors that the program inherits, or none. The
+/// agent closes them before the program's first instruction.
+fn hand_on([arena, image]: &[AtomicI32; 2]) {
+    // SAFETY: plain system calls on descriptors of this process.
+    unsafe {
+        let copies = [arena, image].map(|fd| libc::dup(fd.load(Ordering::Relaxed)));
+        let both = copies.iter().all(|&copy| copy >= 0);
+        for (fd, copy) in [arena, image].into_iter().zip(copies) {
+            if !both && copy >= 0 {
+                libc::close(copy);
+            }
+            fd.store(if both { copy } else { -1 }, Ordering::Relaxed);
+        }
+    }
 }
 
 fn exec_error(shown: &str, errno: Errno) -> Error {

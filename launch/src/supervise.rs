@@ -29,7 +29,7 @@ use nix::unistd::Pid;
 use crate::arena::OwnArena;
 use crate::drain::{Drain, wake};
 use crate::error::{Error, Result};
-use crate::inject::{Inherited, Injector, Refusal};
+use crate::inject::{Descriptors, Inherited, Injector, Refusal};
 use crate::namespaces;
 use crate::program::Program;
 use crate::scan::{self, Scanner};
@@ -199,7 +199,7 @@ pub fn run(program: &Program, options: &Options, observer: &mut dyn Observer) ->
     let arena = OwnArena::new(options)?;
     DOORBELL.store(arena.control().doorbell.as_ptr().cast(), Ordering::Relaxed);
     handle(Signal::SIGCHLD, SigHandler::Handler(on_child));
-    let first = spawn::start(program)?;
+    let (first, descriptors) = spawn::start(program, arena.fd(), arena.image())?;
     FIRST.store(first.as_raw() as u32, Ordering::Relaxed);
     // The terminal's signals reach the program by themselves; what is sent to us alone is
     // passed on.
@@ -210,7 +210,7 @@ pub fn run(program: &Program, options: &Options, observer: &mut dyn Observer) ->
 
     start_heartbeat(&arena.control().heartbeat);
     let injector = Injector::new(arena.geometry(), arena.fd());
-    if let Err(why) = injector.inject(first, &Inherited::default()) {
+    if let Err(why) = injector.inject(first, &Inherited { descriptors, ..Inherited::default() }) {
         let _ = nix::sys::signal::kill(first, Signal::SIGKILL);
         let _ = nix::sys::wait::waitpid(first, None);
         let shown = program.path.display();
@@ -688,8 +688,13 @@ impl Supervisor<'_> {
     }
 
     /// Attaches to a task that is about to execute a program. Gives 0 or `-errno`.
-    fn attach(&mut self, pid: Pid, tid: Pid, [mask, generation, base, _]: [u64; 4]) -> i64 {
-        let inherited = Inherited { mask: Some(mask), base: (base != 0).then_some(base) };
+    fn attach(&mut self, pid: Pid, tid: Pid, args: [u64; 4]) -> i64 {
+        let [mask, generation, base, packed] = args;
+        let inherited = Inherited {
+            mask: Some(mask),
+            base: (base != 0).then_some(base),
+            descriptors: Descriptors::from_packed(packed),
+        };
         if let Some(executing) = self.executing.get_mut(&tid.as_raw()) {
             // Its last exec failed and we have not let go yet.
             *executing = Executing { pid, inherited, generation, leaving: false };

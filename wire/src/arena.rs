@@ -104,6 +104,12 @@ pub struct Control {
     pub supervisor: AtomicI32,
     /// Set once a process may see other process ids than the supervisor does.
     pub foreign: AtomicU32,
+    /// Whether the supervisor's process id is its name in /proc (0 or 1).
+    pub reachable: u32,
+    /// The supervisor's descriptor of this memory.
+    pub arena_descriptor: u32,
+    /// The supervisor's descriptor of the agent's image.
+    pub image_descriptor: u32,
     /// One more than the highest ring that was ever taken.
     pub rings_used: AtomicU32,
     /// What the agents count; `crossgate run --stats` shows it.
@@ -164,7 +170,9 @@ impl Counters {
 pub enum RequestKind {
     /// `tid` is about to execute a program: attach to it. `args` = signal mask the new
     /// program is to have, how many programs the task has tried to execute, the address its
-    /// agent must have (zero: any). Answer 0, or `-errno`.
+    /// agent must have (zero: any), descriptors that it inherits (of the arena, and in the
+    /// upper half of the image; one more than the number, zero for none). Answer 0, or
+    /// `-errno`.
     Exec = 1,
     /// The exec did not happen: let go of `tid`. No answer.
     ExecFailed = 2,

@@ -17,14 +17,15 @@ use core::ffi::c_void;
 use core::mem::offset_of;
 
 use super::frame::Regs;
-use crate::image;
+use crate::image::{self, Params};
 use crate::thread::{Phase, Thread};
 
 global_asm!(
     // ---- first instruction -------------------------------------------------------------
-    // The launcher points rip here. All of the image is mapped read-execute so far, so no
-    // memory can be written and there is no stack of ours yet: registers only. rdi.. are
-    // dead at a program's entry point (the kernel clears them), rsp is the program's.
+    // The launcher leads here, with what it has to say in rbx, rbp and r12 to r15
+    // (`image::Params`). All of the image is mapped read-execute so far, so no memory can be
+    // written and there is no stack of ours yet: registers only. The others are dead at a
+    // program's entry point (the kernel clears them), rsp is the program's.
     ".section .text.start, \"ax\", @progbits",
     ".globl cg_start",
     "cg_start:",
@@ -36,12 +37,30 @@ global_asm!(
     "syscall",
     "test eax, eax",
     "jnz 2f",
+    "lea rdx, [rip + {image_start}]",      // relocate: to each word of the table (Elf64_Rela,
+    "lea rsi, [rip + {relocations}]",      // all R_X86_64_RELATIVE: launch/build.rs) goes
+    "lea rdi, [rip + {relocations_end}]",  // the base plus the addend
+    "3: cmp rsi, rdi",
+    "jae 4f",
+    "mov rax, [rsi]",                      //   r_offset
+    "mov rcx, [rsi + 16]",                 //   r_addend
+    "add rcx, rdx",
+    "mov [rdx + rax], rcx",
+    "add rsi, 24",
+    "jmp 3b",
+    "4: lea rsi, [rip + {params}]",        // what the launcher said
+    "mov [rsi + {p_entry}], rbx",
+    "mov [rsi + {p_region}], rbp",
+    "mov [rsi + {p_arena_size}], r12",
+    "mov [rsi + {p_ids}], r13",
+    "mov [rsi + {p_descriptors}], r14",
+    "mov [rsi + {p_bound}], r15",
     "mov rdi, rsp",                        // the program's stack: argc, argv, environment
     "lea rsp, [rip + {start_stack_end}]",  // a stack of ours until the first thread block
     "call {start}",                        // returns the thread's saved registers
     "mov rsp, rax",
     "jmp cg_leave",
-    "2: int3",                             // the launcher reads rax and says why
+    "2: int3",                             // the launcher reads rax: -errno, of mprotect
     "jmp 2b",
 
     // ---- the gate ----------------------------------------------------------------------
@@ -281,6 +300,16 @@ global_asm!(
     "jmp cg_restorer",
     ".text",
 
+    image_start = sym crate::image::IMAGE_START,
+    relocations = sym crate::image::RELOCATIONS,
+    relocations_end = sym crate::image::RELOCATIONS_END,
+    params = sym crate::image::PARAMS,
+    p_entry = const offset_of!(Params, entry),
+    p_region = const offset_of!(Params, region),
+    p_arena_size = const offset_of!(Params, arena_size),
+    p_ids = const offset_of!(Params, ids),
+    p_descriptors = const offset_of!(Params, descriptors),
+    p_bound = const offset_of!(Params, bound),
     image_data = sym crate::image::IMAGE_DATA,
     image_end = sym crate::image::IMAGE_END,
     start_stack_end = sym crate::start::START_STACK_END,
