@@ -404,7 +404,8 @@ fn patch(
         }
     }
     // 2. pun
-    let mut reason = match pun(table, index, around.next) {
+    let usual = nr.or_else(|| encode::likely_number(before).map(u64::from));
+    let mut reason = match pun(table, index, around.next, usual) {
         Ok(()) => return Ok(SiteKind::Pun),
         Err(reason) => reason,
     };
@@ -481,7 +482,13 @@ fn write_stub(
     Some(at)
 }
 
-fn pun(table: &mut Sites, index: usize, next: Option<[u8; 3]>) -> Result<(), SiteReason> {
+/// `usual` is a guess at the call's number.
+fn pun(
+    table: &mut Sites,
+    index: usize,
+    next: Option<[u8; 3]>,
+    usual: Option<u64>,
+) -> Result<(), SiteReason> {
     let after = table.sites[index].after;
     let site = after - SYSCALL_LEN as u64;
     if table.relied_on(index, site, after + BORROWED) {
@@ -502,9 +509,10 @@ fn pun(table: &mut Sites, index: usize, next: Option<[u8; 3]>) -> Result<(), Sit
         None => table.near.take_pun(window, encode::RETURN_LEN as u64).ok_or(SiteReason::NoRoom)?,
     };
     let target = target_of_any();
+    let usual = usual.filter(|&nr| !dispatch::rust_wants(nr)).and_then(|nr| nr.try_into().ok());
     let choose = |stub| {
         encode::jump(at, stub)?;
-        encode::choosing_stub(stub, Thread::INTEREST, entry::enter(), after)
+        encode::choosing_stub(stub, usual, Thread::INTEREST, entry::enter(), after)
     };
     let choosing = (target == Target::EnterAny).then(|| write_stub(table, index, choose)).flatten();
     let mut code = [0; TRAMPOLINE];

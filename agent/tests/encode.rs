@@ -98,11 +98,12 @@ proptest! {
     fn a_stub_does_what_the_site_did(
         (at, after) in two_addresses(),
         moved in prop_oneof![instructions(), vec(any::<u8>(), 0..80)],
+        usual in prop::option::of(0..1024u32),
         interest in 0..4096u32,
         enter in 0..1u64 << 18,
     ) {
         check_passing_stub(at, &moved, after);
-        check_choosing_stub(at, interest, at + enter, after);
+        check_choosing_stub(at, usual, interest, at + enter, after);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-use crossgate_agent::arch::x86_64::encode::{JUMP_LEN, SYSCALL, SYSCALL_LEN};
+use crossgate_agent::arch::x86_64::encode::{JUMP_LEN, SYSCALL, SYSCALL_LEN, likely_number};
 use iced_x86::{Decoder, DecoderOptions, Formatter, GasFormatter};
 use invariants::{
     check_any_number_load, check_choosing_stub, check_jump, check_number_load, check_passing_stub,
@@ -138,7 +138,9 @@ fn pun(case: &Case) -> Option<Patch> {
     let trampoline = window.wrapping_add(u64::from(case.pun?));
     let pointer = (trampoline & !0xfff) + ENTER_ANY;
     let stub = case.stub.and_then(|at| {
-        let stub = check_choosing_stub(at, INTEREST, at + STUB_TO_ENTER, case.after())?;
+        let usual = case.nr.and_then(|nr| nr.try_into().ok()).or(likely_number(&case.before));
+        let enter = at + STUB_TO_ENTER;
+        let stub = check_choosing_stub(at, usual, INTEREST, enter, case.after())?;
         Some((at, stub.code[..stub.len].to_vec()))
     });
     let to_stub = stub.as_ref().and_then(|&(at, _)| check_jump(trampoline, at));

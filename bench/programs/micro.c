@@ -63,11 +63,13 @@ __asm__(".pushsection .text\n"
 	"	mov 8(%rsp), %r9\n"
 	"	syscall\n"
 	"	ret\n"
+	".size sud_call, . - sud_call\n"
 	".type sud_restorer, @function\n"
 	"sud_restorer:\n"
 	"	mov $15, %eax\n"
 	"	syscall\n"
 	"	ud2\n"
+	".size sud_restorer, . - sud_restorer\n"
 	"sud_end:\n"
 	".popsection\n");
 

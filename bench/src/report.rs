@@ -37,6 +37,14 @@ impl Unit {
 pub enum Goal {
     /// At most this much more than native.
     Added(f64),
+    /// At most `most` more than native on a machine where that takes `native`; where native
+    /// takes longer, in proportion.
+    AddedTo {
+        /// The limit.
+        most: f64,
+        /// What native takes on the machine that it was set for.
+        native: f64,
+    },
     /// At most this many times native.
     Ratio(f64),
     /// At most this, whatever native is.
@@ -77,6 +85,9 @@ impl Row {
         let goal = self.goal?;
         let reached = self.figures.as_ref().ok().and_then(|figures| match goal {
             Goal::Added(most) => Some(figures.added? <= most),
+            Goal::AddedTo { most, native } => {
+                Some(figures.added? <= most || figures.ratio? <= 1.0 + most / native)
+            }
             Goal::Ratio(most) => Some(figures.ratio? <= most),
             Goal::Value(most) => Some(figures.spread.median <= most),
         });
@@ -301,7 +312,7 @@ fn row(row: &Row) -> Value {
     }
     if let Some(goal) = row.goal {
         let (kind, most) = match goal {
-            Goal::Added(most) => ("added", most),
+            Goal::Added(most) | Goal::AddedTo { most, .. } => ("added", most),
             Goal::Ratio(most) => ("ratio", most),
             Goal::Value(most) => ("median", most),
         };
@@ -314,6 +325,9 @@ fn row(row: &Row) -> Value {
 fn goal_text(goal: Goal, unit: Unit) -> String {
     match goal {
         Goal::Added(most) => format!("added ≤ {most} {}", unit.symbol()),
+        Goal::AddedTo { most, native } => {
+            format!("added ≤ {most} {0} to {native} {0}, or in proportion", unit.symbol())
+        }
         Goal::Ratio(most) => format!("ratio ≤ {most:.2}×"),
         Goal::Value(most) => format!("median ≤ {most} {}", unit.symbol()),
     }

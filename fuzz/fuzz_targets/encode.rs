@@ -41,7 +41,8 @@ fuzz_target!(|site: Site| {
     let moved = &site.before[site.before.len() - moved..];
     check_trampoline(at, moved, after, target);
     check_passing_stub(at, moved, after);
-    check_choosing_stub(at, site.nr as u32 >> 1, target, after);
+    let usual = site.far.then_some(site.nr as u32 >> 1);
+    check_choosing_stub(at, usual, site.nr as u32 >> 1, target, after);
     check_jump(after - 2, at);
     check_jump(after.saturating_sub(2 + moved.len() as u64), at);
     check_pun_window(after, site.next);

@@ -123,8 +123,14 @@ pub fn check_passing_stub(at: u64, moved: &[u8], after: u64) -> Option<Stub> {
 
 /// The stub of an unknown number changes only rcx and r11 (which the call overwrites) and no
 /// flag, reads the table, and goes on at its call or, with rcx as at the site, at `enter`.
-pub fn check_choosing_stub(at: u64, interest: u32, enter: u64, after: u64) -> Option<Stub> {
-    let stub = choosing_stub(at, interest, enter, after)?;
+pub fn check_choosing_stub(
+    at: u64,
+    usual: Option<u32>,
+    interest: u32,
+    enter: u64,
+    after: u64,
+) -> Option<Stub> {
+    let stub = choosing_stub(at, usual, interest, enter, after)?;
     check_tail(&stub, at, after);
     let head: Vec<Instruction> =
         Decoder::with_ip(64, &stub.code[..stub.call], at, DecoderOptions::NONE)
@@ -140,7 +146,15 @@ pub fn check_choosing_stub(at: u64, interest: u32, enter: u64, after: u64) -> Op
         }
         assert!(info.used_memory().iter().all(|m| m.access() == OpAccess::Read));
     }
-    let [number, table, byte, branch, lea, jump] = head[..] else { panic!("{stub:x?}") };
+    let usual_way = if usual.is_some() { 2 } else { 0 };
+    if let ([compare, branch, ..], Some(usual)) = (&head[..], usual) {
+        assert_eq!((compare.code(), compare.memory_base()), (Code::Lea_r64_m, Register::RAX));
+        assert_eq!(compare.op0_register(), Register::RCX);
+        assert_eq!(compare.memory_displacement64(), i64::from(usual).wrapping_neg() as u64);
+        assert_eq!(branch.code(), Code::Jrcxz_rel8_64);
+        assert_eq!(branch.near_branch_target(), at + stub.call as u64);
+    }
+    let [number, table, byte, branch, lea, jump] = head[usual_way..] else { panic!("{stub:x?}") };
     assert_eq!((number.code(), number.op1_register()), (Code::Movzx_r32_rm16, Register::AX));
     assert_eq!(table.memory_segment(), Register::GS);
     assert_eq!(table.memory_displacement64() as u32, interest);

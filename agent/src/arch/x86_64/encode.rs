@@ -150,23 +150,59 @@ pub fn passing_stub(at: u64, moved: &[u8], after: u64) -> Option<Stub> {
 }
 
 /// The stub at `at` of a call whose number decides: the table at `gs:interest` has a byte
-/// for each. Where that is not zero, the way goes on at `enter`.
-pub fn choosing_stub(at: u64, interest: u32, enter: u64, after: u64) -> Option<Stub> {
-    const CALL: usize = 32;
+/// for each. Where that is not zero, the way goes on at `enter`. `usual` is a number that
+/// nobody wants to see and that is expected here: it needs no look at the table.
+pub fn choosing_stub(
+    at: u64,
+    usual: Option<u32>,
+    interest: u32,
+    enter: u64,
+    after: u64,
+) -> Option<Stub> {
+    /// Bytes of the way by the table.
+    const TABLE: usize = 32;
+    /// Bytes of the comparison before it.
+    const USUAL: usize = 9;
+    let usual = usual.filter(|&nr| nr <= i32::MAX as u32);
     let mut code = [0; STUB];
+    let table = if usual.is_some() { USUAL } else { 0 };
+    let call = table + TABLE;
+    // The flags are live: nothing here changes them.
+    if let Some(usual) = usual {
+        // lea rcx, [rax - usual]
+        code[..3].copy_from_slice(&[0x48, 0x8d, 0x88]);
+        code[3..7].copy_from_slice(&(-(usual as i32)).to_le_bytes());
+        // jrcxz to the call
+        code[7..9].copy_from_slice(&[0xe3, TABLE as u8]);
+    }
+    let way = code.get_mut(table..call)?;
     // movzx r11d, ax
-    code[..4].copy_from_slice(&[0x44, 0x0f, 0xb7, 0xd8]);
+    way[..4].copy_from_slice(&[0x44, 0x0f, 0xb7, 0xd8]);
     // mov rcx, gs:[interest]
-    code[4..9].copy_from_slice(&[0x65, 0x48, 0x8b, 0x0c, 0x25]);
-    code[9..13].copy_from_slice(&interest.to_le_bytes());
+    way[4..9].copy_from_slice(&[0x65, 0x48, 0x8b, 0x0c, 0x25]);
+    way[9..13].copy_from_slice(&interest.to_le_bytes());
     // movzx ecx, byte ptr [rcx + r11]
-    code[13..18].copy_from_slice(&[0x42, 0x0f, 0xb6, 0x0c, 0x19]);
-    // jrcxz to the call: the flags are live
-    code[18..20].copy_from_slice(&[0xe3, (CALL - 20) as u8]);
-    lea_rcx(&mut code[20..27], at + 20, after)?;
-    code[27..CALL].copy_from_slice(&jump(at + 27, enter)?);
-    call_and_return(&mut code[CALL..], at + CALL as u64, after)?;
-    Some(Stub { code, len: CALL + STUB_TAIL, call: CALL })
+    way[13..18].copy_from_slice(&[0x42, 0x0f, 0xb6, 0x0c, 0x19]);
+    // jrcxz to the call
+    way[18..20].copy_from_slice(&[0xe3, (TABLE - 20) as u8]);
+    let at_way = at + table as u64;
+    lea_rcx(&mut way[20..27], at_way + 20, after)?;
+    way[27..].copy_from_slice(&jump(at_way + 27, enter)?);
+    call_and_return(code.get_mut(call..call + STUB_TAIL)?, at + call as u64, after)?;
+    Some(Stub { code, len: call + STUB_TAIL, call })
+}
+
+/// What the bytes before a call make its number look like: a guess.
+pub fn likely_number(before: &[u8]) -> Option<u32> {
+    // xor eax, eax
+    if before.ends_with(&[0x31, 0xc0]) {
+        return Some(0);
+    }
+    // The last mov $imm32, %eax with a number that a call may have.
+    before.windows(5).rev().find_map(|window| match *window {
+        [0xb8, a, b, 0, 0] if b < 4 => Some(u32::from_le_bytes([a, b, 0, 0])),
+        _ => None,
+    })
 }
 
 #[cfg(test)]
@@ -219,12 +255,24 @@ mod tests {
 
     #[test]
     fn a_choosing_stub_skips_to_its_call() {
-        let stub = choosing_stub(0x10_0000, 32, 0x11_0000, 0x20_0007).unwrap();
+        let stub = choosing_stub(0x10_0000, None, 32, 0x11_0000, 0x20_0007).unwrap();
         assert_eq!((stub.call, stub.len), (32, 46));
         // jrcxz leads to the call instruction.
         assert_eq!(20 + stub.code[19] as usize, stub.call);
         assert_eq!(stub.code[stub.call..][..2], SYSCALL);
-        assert_eq!(choosing_stub(0, 32, 1 << 40, 0), None);
+        assert_eq!(choosing_stub(0, None, 32, 1 << 40, 0), None);
+        let stub = choosing_stub(0x10_0000, Some(1), 32, 0x11_0000, 0x20_0007).unwrap();
+        assert_eq!((stub.call, stub.len), (41, 55));
+        assert_eq!(stub.code[..7], [0x48, 0x8d, 0x88, 0xff, 0xff, 0xff, 0xff]);
+        assert_eq!(9 + stub.code[8] as usize, stub.call);
+    }
+
+    #[test]
+    fn a_likely_number_is_the_last_that_is_loaded() {
+        assert_eq!(likely_number(&[0xb8, 1, 0, 0, 0, 0x31, 0xc0]), Some(0));
+        assert_eq!(likely_number(&[0xb8, 1, 1, 0, 0, 0x31, 0xd2]), Some(0x101));
+        assert_eq!(likely_number(&[0xb8, 0, 0, 0, 1]), None);
+        assert_eq!(likely_number(&[]), None);
     }
 
     #[test]
