@@ -37,6 +37,9 @@ impl Unit {
 pub enum Goal {
     /// At most this much more than native.
     Added(f64),
+    /// At most this much more than native, minimum against minimum: for what takes
+    /// nanoseconds, where a disturbance is larger than the difference.
+    AddedAtMinima(f64),
     /// At most `most` more than native on a machine where that takes `native`; where native
     /// takes longer, in proportion.
     AddedTo {
@@ -85,6 +88,7 @@ impl Row {
         let goal = self.goal?;
         let reached = self.figures.as_ref().ok().and_then(|figures| match goal {
             Goal::Added(most) => Some(figures.added? <= most),
+            Goal::AddedAtMinima(most) => Some(figures.added_at_minimum? <= most),
             Goal::AddedTo { most, native } => {
                 Some(figures.added? <= most || figures.ratio? <= 1.0 + most / native)
             }
@@ -313,6 +317,7 @@ fn row(row: &Row) -> Value {
     if let Some(goal) = row.goal {
         let (kind, most) = match goal {
             Goal::Added(most) | Goal::AddedTo { most, .. } => ("added", most),
+            Goal::AddedAtMinima(most) => ("added_at_minima", most),
             Goal::Ratio(most) => ("ratio", most),
             Goal::Value(most) => ("median", most),
         };
@@ -325,6 +330,7 @@ fn row(row: &Row) -> Value {
 fn goal_text(goal: Goal, unit: Unit) -> String {
     match goal {
         Goal::Added(most) => format!("added ≤ {most} {}", unit.symbol()),
+        Goal::AddedAtMinima(most) => format!("at minima ≤ {most} {}", unit.symbol()),
         Goal::AddedTo { most, native } => {
             format!("added ≤ {most} {0} to {native} {0}, or in proportion", unit.symbol())
         }

@@ -37,9 +37,12 @@ const CALLS: [Call; 4] = [
 ];
 
 fn goals(call: &Call) -> Vec<(&'static str, Goal)> {
-    let mut goals = vec![(FAST, Goal::Added(6.0)), (RUN, Goal::Added(18.0))];
+    let mut goals = vec![(FAST, Goal::AddedAtMinima(6.0)), (RUN, Goal::AddedAtMinima(18.0))];
     if call.operation == "getppid" {
-        goals.extend([(TRACE, Goal::Added(300.0)), (TRACE_FILE, Goal::Added(300.0))]);
+        goals.extend([
+            (TRACE, Goal::AddedAtMinima(300.0)),
+            (TRACE_FILE, Goal::AddedAtMinima(300.0)),
+        ]);
     }
     goals
 }

@@ -168,9 +168,10 @@ pub fn run(options: &Options) -> Result<(), String> {
 
 const EXPLANATION: &str = "\
 min, median and p25–p75 are over the rounds, in each of which all variants ran in turn.
-added and ratio are medians of each round's difference and ratio to native in that round
-and decide what was met; at minima is the difference of the two minima. native again is
-the program as it is, measured as another variant: what it differs by is noise.
+added and ratio are medians of each round's difference and ratio to native in that round;
+at minima is the difference of the two minima. What must be says which of them decides.
+native again is the program as it is, measured as another variant: what it differs by is
+noise.
 micro: timed inside the program, per call, in bursts with sleeps between; the figure of a
 round is that below which a tenth of its bursts lie. start-up: user + system time of
 everything, the supervisor included. program, server: user + system time of the program
