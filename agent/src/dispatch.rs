@@ -18,6 +18,7 @@ use crate::process::PROCESS;
 use crate::signals;
 use crate::sites;
 use crate::sys;
+use crate::task;
 use crate::thread::{Phase, Thread};
 use crate::trace::Trace;
 use crate::uaccess;
@@ -199,6 +200,7 @@ pub fn finished(t: &Thread, result: i64) -> i64 {
 /// The call did not reach the kernel.
 pub fn cancelled(t: &Thread) {
     t.watch.set(false);
+    task::stay(t);
     virtualize::end_temporary_mask(t);
     if t.hooked.take() {
         Trace.cancelled(t);

@@ -131,6 +131,11 @@ impl Actions {
         self
     }
 
+    /// Whether only one task uses this table.
+    pub fn has_one_user(&self) -> bool {
+        self.users.load(Ordering::Relaxed) == 1
+    }
+
     /// A task that used this table is gone.
     pub fn drop_user(&self) {
         self.users.fetch_sub(1, Ordering::Release);

@@ -90,7 +90,7 @@ impl Site {
 
     /// The program's own bytes before the call that a trampoline or stub starts with.
     fn moved(&self) -> u64 {
-        u64::from(self.before) - SYSCALL_LEN as u64
+        u64::from(self.before).saturating_sub(SYSCALL_LEN as u64)
     }
 
     /// Whether `address` lies in its trampoline.
@@ -319,7 +319,7 @@ fn look_around(t: &Thread, after: u64) -> Option<Around> {
     let site = after - SYSCALL_LEN as u64;
     let mut around = Around { before: [0; BEFORE], before_len: BEFORE, next: None };
     let mut all = [0; BEFORE + SYSCALL_LEN + NEXT];
-    if uaccess::read(t, site - BEFORE as u64, &mut all) == all.len() {
+    if uaccess::read_code(t, site - BEFORE as u64, &mut all) == all.len() {
         let (before, rest) = all.split_at(BEFORE);
         let (call, next) = rest.split_at(SYSCALL_LEN);
         around.before.copy_from_slice(before);
@@ -468,8 +468,10 @@ fn write_stub(
     stub_at: impl Fn(u64) -> Option<Stub>,
 ) -> Option<u64> {
     let site = &table.sites[index];
-    if site.stub != 0 && stub_at(site.stub).is_some_and(|stub| table.near.has(site.stub, &stub)) {
-        return Some(site.stub);
+    if site.stub != 0 {
+        // One from before. Where it is not the same, a task may be in the middle of it.
+        let same = stub_at(site.stub).is_some_and(|stub| table.near.has(site.stub, &stub));
+        return same.then_some(site.stub);
     }
     let at = table.near.next_stub(site.after)?;
     let stub = stub_at(at)?;
@@ -776,11 +778,18 @@ pub fn settle(c: &mut Context) {
     let found = table.known().iter().copied().find(|s| s.in_trampoline(ip) || s.in_stub(ip));
     drop(table);
     let Some(site) = found else { return };
-    if site.in_stub(ip) && ip > site.stub + u64::from(site.stub_call) {
-        // The call is made.
-        c.rip = site.after;
-        c.rcx = site.after;
-        return;
+    if site.in_stub(ip) {
+        let call = site.stub + u64::from(site.stub_call);
+        if ip >= call {
+            // The call is made, or is to begin again.
+            c.rip = if ip > call { site.after } else { restart_address(site.after, rax) };
+            c.rcx = site.after;
+            return;
+        }
+        if !site.is_patched() {
+            // The way to the stub is gone; stubs never are, and this one goes on right.
+            return;
+        }
     }
     // The moved instructions are copies, so an address among them has its counterpart at the
     // site; behind them only the call is left.

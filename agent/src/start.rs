@@ -136,17 +136,14 @@ pub unsafe extern "C" fn start(stack: *const u64) -> *const Regs {
 fn map_arena(rings: u32) {
     // Whatever descriptors the last program left for this one, it must not see them.
     let (arena, image) = Params::halves(&PARAMS.descriptors);
-    let mut mapped = false;
-    if arena > 0 {
-        mapped = map_at_its_place(arena - 1, sys::MAP_FIXED_NOREPLACE) == 0 && is_arena();
-    }
+    let mapped = arena > 0 && map_at_its_place(arena - 1, sys::MAP_FIXED_NOREPLACE) == 0;
     for descriptor in [arena, image].into_iter().filter(|&d| d > 0) {
         sys::call2(nr::CLOSE, u64::from(descriptor - 1), 0);
     }
-    if !mapped {
+    if !mapped || !is_arena() {
         // Reserved first, so that mapping it cannot fail once it is there.
         let size = PARAMS.arena_size.load(Ordering::Relaxed);
-        if arena == 0 && !sys::map_at(image::arena(), size, 0) {
+        if !mapped && !sys::map_at(image::arena(), size, 0) {
             fail(nr::MMAP, sys::errno::ENOMEM);
         }
         receive_arena();

@@ -207,6 +207,14 @@ fn give_back(t: &Thread) {
     }
 }
 
+/// The last call that the task was about to make was not made: its block and its table are
+/// in use again.
+pub fn stay(t: &Thread) {
+    if t.stay() && !t.birth.get().waited_for {
+        t.actions.get().share();
+    }
+}
+
 /// The process is about to make its last call. Its memory goes with it, unless it is a
 /// process that shares the memory of another: then its block and table are free again.
 pub fn leave_process(t: &Thread) {
@@ -346,10 +354,12 @@ pub fn execute(t: &Thread, mask: u64) -> Option<i64> {
         attached = answer == 0;
         if !attached {
             descriptors.close();
+            descriptors = Descriptors::NONE;
             request::tell(t, RequestKind::Untraced, [answer as u64, 0, 0, 0]);
         }
     }
-    let ignored = signals::action_of(t, SIGSYS).handler == 1 && !PROCESS.has_threads();
+    let alone = !PROCESS.has_threads() && t.actions.get().has_one_user();
+    let ignored = alone && signals::action_of(t, SIGSYS).handler == 1;
     if ignored {
         signals::set_kernel_action(
             t,

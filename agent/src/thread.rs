@@ -292,6 +292,13 @@ impl Thread {
         STATES[self.index.get() as usize].swap(state, Ordering::Release) != state
     }
 
+    /// Takes back what [`Self::leave`] said, if it did.
+    pub fn stay(&self) -> bool {
+        let leaving = LEAVING | self.tid.get() as u32;
+        let state = &STATES[self.index.get() as usize];
+        state.compare_exchange(leaving, USED, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
     /// Calls `each` with every other task in use of this address space.
     pub fn for_each_other(&self, mut each: impl FnMut(&Thread)) {
         for (index, state) in STATES.iter().enumerate() {

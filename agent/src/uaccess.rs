@@ -16,9 +16,10 @@
 //!   makes that [`UNKNOWN`], and the next read asks the kernel: [`forget_mask`] before it
 //!   changes, [`begin_handler`] and [`end_handler`] around the agent's own handlers.
 //!
-//! Where it can, and the task is alone in its memory, a small call of the kernel's first tells
-//! whether the page can be read or written (100 ns), then a plain access follows: nobody is
-//! there to unmap the page in between.
+//! On the stack in use, where the task is alone in its memory, a small call of the kernel's
+//! first tells whether the page can be read or written (100 ns), then a plain access follows.
+//! Nobody is there to unmap the page in between; and if it were part of a file that another
+//! process makes shorter at that moment, the program would die of its stack, too.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -168,7 +169,27 @@ pub fn read_string(t: &Thread, address: u64, into: &mut [u8]) -> (usize, bool, b
 
 /// [`read`], with the kernel's help.
 fn read_by_kernel(t: &Thread, address: u64, into: &mut [u8]) -> usize {
-    if PROCESS.has_threads() { read_by_call(t, address, into) } else { read_alone(address, into) }
+    if on_own_stack(t, address, into.len()) {
+        read_alone(address, into)
+    } else {
+        read_by_call(t, address, into)
+    }
+}
+
+/// [`read`] for code that the program runs: if it could not be read any more, the program
+/// could not run it.
+pub fn read_code(t: &Thread, address: u64, into: &mut [u8]) -> usize {
+    if PROCESS.has_threads() { read(t, address, into) } else { read_alone(address, into) }
+}
+
+/// Whether the range lies on the stack that the program is using, and no other task can
+/// change what is mapped.
+fn on_own_stack(t: &Thread, address: u64, len: usize) -> bool {
+    const RED_ZONE: u64 = 128;
+    /// How far from its end a stack is looked for.
+    const NEAR: u64 = 64 << 10;
+    let from_end = address.wrapping_sub(t.program_rsp.get().wrapping_sub(RED_ZONE));
+    from_end < NEAR && len as u64 <= NEAR - from_end && !PROCESS.has_threads()
 }
 
 /// [`read`], where no other task can change what is mapped.
@@ -229,7 +250,7 @@ pub fn get<T: Plain>(t: &Thread, address: u64) -> Result<T, i64> {
 pub fn put<T: Plain>(t: &Thread, address: u64, value: &T) -> Result<(), i64> {
     let len = size_of::<T>() as u64;
     let in_one_page = address % PAGE + len <= PAGE;
-    if in_one_page && len >= size_of::<u64>() as u64 && !PROCESS.has_threads() {
+    if in_one_page && len >= size_of::<u64>() as u64 && on_own_stack(t, address, len as usize) {
         if !sys::can_write_word(address) {
             return Err(errno::EFAULT);
         }

@@ -50,6 +50,8 @@ const ARCH_SHSTK_ENABLE: u64 = 0x5001;
 /// Whether no signal may be delivered while the agent treats this call.
 pub fn needs_quiet(behaviour: Behaviour, call: &Call) -> bool {
     behaviour.has_any(QUIET)
+        // A filter may answer the call by SIGSYS, which must then be open.
+        || behaviour.has(Behaviour::SIGNAL_ACTION) && PROCESS.is_filtered()
         || behaviour.has(Behaviour::SEGMENT_BASE) && call.args[0] == ARCH_SET_GS
         || behaviour.has(Behaviour::PROCESS_CONTROL) && call.args[0] == PR_SET_SECCOMP
 }
@@ -63,7 +65,9 @@ pub fn special(
     mask: &mut u64,
 ) -> Outcome {
     let args = t.args.get();
-    let result = if behaviour.has(Behaviour::SIGNAL_MASK) {
+    let result = if behaviour.has(Behaviour::SIGNAL_ACTION) {
+        shadowed(t, || signal_action(t, args))
+    } else if behaviour.has(Behaviour::SIGNAL_MASK) {
         shadowed(t, || signal_mask(t, args, mask))
     } else if behaviour.has(Behaviour::SIGNAL_STACK) {
         shadowed(t, || signal_stack(t, args, regs.rsp))
@@ -116,7 +120,7 @@ pub fn adjust(t: &'static Thread, behaviour: Behaviour, call: &mut Call) -> Outc
             return Outcome::Call;
         }
         // A signal that comes meanwhile waits for the boundary, as in any call.
-        return Outcome::Result(shadowed(t, || signal_action(t, call.args)));
+        return Outcome::Result(signal_action(t, call.args));
     }
     if behaviour.has(Behaviour::MAPS) {
         return watch_mapping(t, call);

@@ -35,6 +35,8 @@ struct Queue {
     read_at: u64,
     /// Nothing more comes.
     retired: bool,
+    /// It was not read because there was enough of it here.
+    left: bool,
 }
 
 /// Time of the next record where there is none.
@@ -43,7 +45,16 @@ const NONE: u64 = u64::MAX;
 impl Queue {
     const fn empty() -> Self {
         let task = Task { pid: 0, tid: 0 };
-        Self { task, bytes: Vec::new(), at: 0, next: NONE, last: 0, read_at: 0, retired: false }
+        Self {
+            task,
+            bytes: Vec::new(),
+            at: 0,
+            next: NONE,
+            last: 0,
+            read_at: 0,
+            retired: false,
+            left: false,
+        }
     }
 
     /// Takes in what was in the ring at `read_at`.
@@ -110,9 +121,20 @@ impl Drain {
         let used = self.arena.control().rings_used.load(Ordering::Acquire);
         let used = used.min(self.geometry.rings);
         self.queues.resize_with(self.queues.len().max(used as usize), Queue::empty);
-        for index in 0..used {
-            self.read(index);
+        loop {
+            for index in 0..used {
+                self.read(index);
+            }
+            self.hand_on(horizon, &mut each);
+            if !self.queues.iter().any(|queue| queue.left && queue.next == NONE) {
+                break;
+            }
         }
+        self.free_retired(used, &mut gone);
+    }
+
+    /// Hands on what was read, up to time `horizon`, in the order of time.
+    fn hand_on(&mut self, horizon: u64, each: &mut impl FnMut(Task, &Record, &[u8])) {
         // The earliest record's queue goes on until another one has an earlier.
         loop {
             let (mut first, mut earliest, mut other) = (0, NONE, NONE);
@@ -126,11 +148,15 @@ impl Drain {
             if earliest == NONE || earliest > horizon {
                 break;
             }
-            self.queues[first].hand_on(other.min(horizon), &mut each);
+            self.queues[first].hand_on(other.min(horizon), each);
         }
+    }
+
+    /// Frees the rings of tasks that are gone and of which everything was handed on.
+    fn free_retired(&mut self, used: u32, gone: &mut impl FnMut(Task)) {
         for index in 0..used {
             let queue = &mut self.queues[index as usize];
-            if !queue.retired || queue.next != NONE {
+            if !queue.retired || queue.next != NONE || queue.left {
                 // Its last records may be younger than the horizon: it is freed next time.
                 continue;
             }
@@ -154,12 +180,17 @@ impl Drain {
             return;
         }
         let queue = &mut self.queues[index as usize];
+        let size = self.geometry.ring_size as usize;
+        // What bears times to come is not handed on: it must not pile up here.
+        queue.left = queue.bytes.len() - queue.at >= size;
+        if queue.left {
+            return;
+        }
         queue.retired = state == ring::RETIRED;
+        let read_at = now();
+        let head = ring.head.load(Ordering::Acquire);
         queue.task =
             Task { pid: ring.pid.load(Ordering::Relaxed), tid: ring.tid.load(Ordering::Relaxed) };
-        let read_at = now();
-        let size = self.geometry.ring_size as usize;
-        let head = ring.head.load(Ordering::Acquire);
         let tail = ring.tail.load(Ordering::Relaxed);
         let len = head.wrapping_sub(tail);
         // More than fits is not something our agent wrote.

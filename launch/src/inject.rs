@@ -8,16 +8,17 @@
 //! written into it, and the agent receives the arena through a socket pair that it makes: so
 //! that no /proc, no path and no common namespace is needed.
 
-use std::fs::OpenOptions;
+use std::fs::{self, OpenOptions};
 use std::io::IoSlice;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 
 use crossgate_wire::arena::{Geometry, STUBS_SIZE};
 use nix::errno::Errno;
 use nix::sys::ptrace;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
+use nix::sys::stat::fstat;
 use nix::unistd::Pid;
 
 use crate::image;
@@ -62,8 +63,20 @@ pub struct Descriptors {
 impl Descriptors {
     /// As the agent tells them: one more than each, the image's in the upper half.
     pub fn from_packed(packed: u64) -> Option<Self> {
-        let [arena, image] = [packed as u32, (packed >> 32) as u32].map(|d| d as i32 - 1);
-        (arena >= 0 && image >= 0).then_some(Self { arena, image })
+        let number = |word: u64| i32::try_from(word).ok()?.checked_sub(1).filter(|&n| n >= 0);
+        let (arena, image) = (number(packed & 0xffff_ffff)?, number(packed >> 32)?);
+        Some(Self { arena, image })
+    }
+
+    /// Whether these are, in `pid`, the files that we made: what is in the arena is the
+    /// program's word. The process is stopped and has its descriptors to itself.
+    pub fn are(self, pid: Pid, arena: BorrowedFd, image: Option<BorrowedFd>) -> bool {
+        let same = |number: i32, ours: BorrowedFd| {
+            let there = fs::metadata(format!("/proc/{pid}/fd/{number}"));
+            let ours = fstat(ours);
+            matches!((there, ours), (Ok(a), Ok(b)) if (a.dev(), a.ino()) == (b.st_dev, b.st_ino))
+        };
+        same(self.arena, arena) && image.is_some_and(|image| same(self.image, image))
     }
 
     fn packed(self) -> u64 {

@@ -381,6 +381,9 @@ impl Decoded {
                 i.flow_control(),
                 FlowControl::UnconditionalBranch
                     | FlowControl::IndirectBranch
+                    // It may never return.
+                    | FlowControl::Call
+                    | FlowControl::IndirectCall
                     | FlowControl::Return
                     | FlowControl::Exception
             )

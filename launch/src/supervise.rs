@@ -540,7 +540,9 @@ impl Supervisor<'_> {
             self.read_rings(u64::MAX);
         }
         self.observer.executed(pid.as_raw(), tid);
-        let inherited = executing.map(|e| e.inherited).unwrap_or_default();
+        let mut inherited = executing.map(|e| e.inherited).unwrap_or_default();
+        let (arena, image) = (self.arena.fd(), self.arena.image());
+        inherited.descriptors = inherited.descriptors.filter(|d| d.are(pid, arena, image));
         match self.injector.inject(pid, &inherited) {
             Ok(()) | Err(Refusal::Gone) => {}
             Err(Refusal::Untouched(why)) => {
