@@ -276,11 +276,13 @@ target_is_there() {
 # A distribution's Rust has no `core` for the bare target. Build it once from the same
 # compiler's own sources, into target/sysroot, and let rustc find it through a wrapper.
 target_from_source() {
-    local sysroot="$target/sysroot" crate="$target/sysroot/crate" libs version source
+    local sysroot="$target/sysroot" crate="$target/sysroot/crate" libs version source flags
     source="$(rustc --print sysroot)/lib/rustlib/src/rust/library"
     [ -e "$source/core/src/lib.rs" ] || return 1
     libs="$sysroot/lib/rustlib/$rust_target/lib"
-    version=$(rustc --version)
+    # The agent is optimised across crates, for which the library must hold LLVM's own code.
+    flags=-Cembed-bitcode=yes
+    version="$(rustc --version) $flags"
     if [ "$(cat "$sysroot/version" 2>/dev/null)" != "$version" ]; then
         say "cargo: building core for $rust_target from $source"
         rm -rf "$sysroot"
@@ -289,7 +291,7 @@ target_from_source() {
         printf '[package]\nname = "sysroot"\nedition = "2024"\n[workspace]\n[profile.release]\npanic = "abort"\n' \
             >"$crate/Cargo.toml"
         # -Zbuild-std is unstable; RUSTC_BOOTSTRAP lets a stable compiler build its own library.
-        logged sysroot env RUSTC_BOOTSTRAP=1 CARGO_TARGET_DIR="$crate/target" \
+        logged sysroot env RUSTC_BOOTSTRAP=1 CARGO_TARGET_DIR="$crate/target" RUSTFLAGS="$flags" \
             cargo build --release --manifest-path "$crate/Cargo.toml" \
             -Zbuild-std=core,alloc,compiler_builtins -Zbuild-std-features=compiler-builtins-mem \
             --target "$rust_target" || return 1
