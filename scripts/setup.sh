@@ -287,7 +287,9 @@ target_from_source() {
         say "cargo: building core for $rust_target from $source"
         rm -rf "$sysroot"
         # What was built with another library does not fit to this one.
-        find "$target" -type d -path '*/build/crossgate-launch-*/out/agent' -prune -exec rm -rf {} + 2>/dev/null || true
+        if [ -d "$target" ]; then
+            find "$target" -type d -path '*/build/crossgate-launch-*/out/agent' -prune -exec rm -rf {} +
+        fi
         mkdir -p "$crate/src" "$libs"
         printf '#![no_std]\n' >"$crate/src/lib.rs"
         printf '[package]\nname = "sysroot"\nedition = "2024"\n[workspace]\n[profile.release]\npanic = "abort"\n' \

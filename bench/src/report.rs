@@ -40,14 +40,6 @@ pub enum Goal {
     /// At most this much more than native, minimum against minimum: for what takes
     /// nanoseconds, where a disturbance is larger than the difference.
     AddedAtMinima(f64),
-    /// At most `most` more than native on a machine where that takes `native`; where native
-    /// takes longer, in proportion.
-    AddedTo {
-        /// The limit.
-        most: f64,
-        /// What native takes on the machine that it was set for.
-        native: f64,
-    },
     /// At most this many times native.
     Ratio(f64),
     /// At most this, whatever native is.
@@ -89,9 +81,6 @@ impl Row {
         let reached = self.figures.as_ref().ok().and_then(|figures| match goal {
             Goal::Added(most) => Some(figures.added? <= most),
             Goal::AddedAtMinima(most) => Some(figures.added_at_minimum? <= most),
-            Goal::AddedTo { most, native } => {
-                Some(figures.added? <= most || figures.ratio? <= 1.0 + most / native)
-            }
             Goal::Ratio(most) => Some(figures.ratio? <= most),
             Goal::Value(most) => Some(figures.spread.median <= most),
         });
@@ -316,7 +305,7 @@ fn row(row: &Row) -> Value {
     }
     if let Some(goal) = row.goal {
         let (kind, most) = match goal {
-            Goal::Added(most) | Goal::AddedTo { most, .. } => ("added", most),
+            Goal::Added(most) => ("added", most),
             Goal::AddedAtMinima(most) => ("added_at_minima", most),
             Goal::Ratio(most) => ("ratio", most),
             Goal::Value(most) => ("median", most),
@@ -331,9 +320,6 @@ fn goal_text(goal: Goal, unit: Unit) -> String {
     match goal {
         Goal::Added(most) => format!("added ≤ {most} {}", unit.symbol()),
         Goal::AddedAtMinima(most) => format!("at minima ≤ {most} {}", unit.symbol()),
-        Goal::AddedTo { most, native } => {
-            format!("added ≤ {most} {0} to {native} {0}, or in proportion", unit.symbol())
-        }
         Goal::Ratio(most) => format!("ratio ≤ {most:.2}×"),
         Goal::Value(most) => format!("median ≤ {most} {}", unit.symbol()),
     }

@@ -1,7 +1,7 @@
 //! Putting the agent into a process that is stopped at its first instruction.
 //!
-//! Owns: where the agent lies, the ptrace dance. Never does: waiting for anything but the process being injected.
-//! The agent's half is `agent/src/start.rs`. The usual way has one stop: code poked over the
+//! Owns: where the agent lies, the ptrace dance. Never does: waiting for anything but the
+//! process being injected. The agent's half is `agent/src/start.rs`. The usual way has one stop: code poked over the
 //! program's maps the image's file, by a descriptor that the program inherited, and goes on in
 //! the agent, which maps the arena by another, closes both and stops; we take the code back
 //! and let go. Where there are no descriptors, the code maps anonymous memory, the image is

@@ -12,8 +12,6 @@ use crate::variant::{TRACE_FILE, Variant};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Milliseconds of `/bin/true` alone on the machine that the goals were set for.
-const NATIVE: f64 = 0.27;
 /// Starts in a row that one sample is the mean of.
 const STARTS: usize = 8;
 /// Programs started in a row by [`followed`], so that one start is not lost in the noise.
@@ -26,7 +24,7 @@ pub(super) fn measure(bench: &Bench) -> Vec<Work> {
     let rounds = bench.rounds(15);
 
     let works: [(&str, &str, &[&str], Option<Goal>); 5] = [
-        ("start-up: /bin/true", "true", &[], Some(Goal::AddedTo { most: 0.8, native: NATIVE })),
+        ("start-up: /bin/true", "true", &[], Some(Goal::Added(0.8))),
         ("start-up: sh -c 'exec /bin/true'", "sh", &["-c", "exec /bin/true"], None),
         ("start-up: sh -c '/bin/true; /bin/true'", "sh", &["-c", "/bin/true; /bin/true"], None),
         ("start-up: python3 -c 1", "python3", &["-c", "1"], None),
@@ -52,7 +50,7 @@ pub(super) fn measure(bench: &Bench) -> Vec<Work> {
     let name = "start-up: each further fork + exec of /bin/true";
     if bench.wants(name) {
         let outcomes = interleave(rounds, &variants, |variant| followed(bench, variant));
-        let goals = [(RUN, Goal::AddedTo { most: 0.2, native: NATIVE })];
+        let goals = [(RUN, Goal::Added(0.2))];
         measured.push(Work::new(name, Unit::Milliseconds, &variants, outcomes, &goals));
     }
     measured
