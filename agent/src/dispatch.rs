@@ -18,7 +18,6 @@ use crate::process::PROCESS;
 use crate::signals;
 use crate::sites;
 use crate::sys;
-use crate::task;
 use crate::thread::{Phase, Thread};
 use crate::trace::Trace;
 use crate::uaccess;
@@ -32,14 +31,16 @@ static INTEREST: [AtomicU8; 1 << 16] = [const { AtomicU8::new(0) }; 1 << 16];
 /// Numbers that a kernel with the x32 interface answers; nobody looks at what they do.
 const X32: Range<u64> = 0x4000_0000..0x4000_0000 + CALLS as u64;
 
+/// Calls that do not come back.
+const ENDS: Behaviour = Behaviour::ENDS_TASK.with(Behaviour::ENDS_PROCESS);
+
 const HOOK: u8 = 1;
 const AGENT: u8 = 2;
 
 /// What the agent must see for its own sake, whatever the hook wants.
 const OWN: Behaviour = Behaviour::CREATES_TASK
     .with(Behaviour::EXECUTES)
-    .with(Behaviour::ENDS_TASK)
-    .with(Behaviour::ENDS_PROCESS)
+    .with(ENDS)
     .with(Behaviour::SIGNAL_ACTION)
     .with(Behaviour::SIGNAL_MASK)
     .with(Behaviour::SIGNAL_STACK)
@@ -141,6 +142,14 @@ fn again(t: &Thread, regs: &mut Regs) {
 /// where this runs in a signal handler, with every signal blocked already.
 pub fn begin(t: &'static Thread, regs: &mut Regs, handler_mask: Option<&mut u64>) -> Outcome {
     let mut call = call_of(regs);
+    let may_block = handler_mask.is_none();
+    if may_block && plan::behaviour(call.nr).has_any(ENDS) {
+        // The hook hears of a last call once: no signal may come between it and the kernel.
+        block_signals(t);
+        if t.held.get().is_some() {
+            return Outcome::Again;
+        }
+    }
     t.hooked.set(hook_wants(call.nr) && !t.silent.get());
     if t.hooked.get()
         && let Action::Answer(result) = Trace.enter(t, &mut call)
@@ -163,17 +172,23 @@ pub fn begin(t: &'static Thread, regs: &mut Regs, handler_mask: Option<&mut u64>
     if let Some(mask) = handler_mask {
         return virtualize::special(t, behaviour, regs, mask);
     }
-    // No signal may come in the middle; the program's mask travels in `held_mask` and is
-    // loaded at the boundary, where a signal finds the call done.
+    if may_block && !t.quiet.get() {
+        block_signals(t);
+    }
+    let mut mask = t.held_mask.get();
+    let outcome = virtualize::special(t, behaviour, regs, &mut mask);
+    t.held_mask.set(mask);
+    outcome
+}
+
+/// From here on no signal comes in the middle of the call; the program's mask travels in
+/// `held_mask` and is loaded at the boundary, where a signal finds the call done.
+fn block_signals(t: &Thread) {
     let found = sys::set_mask(t, signals::closed());
     if t.held.get().is_none() {
         t.held_mask.set(found);
     }
     t.quiet.set(true);
-    let mut mask = t.held_mask.get();
-    let outcome = virtualize::special(t, behaviour, regs, &mut mask);
-    t.held_mask.set(mask);
-    outcome
 }
 
 /// A call ended in the kernel.
@@ -200,7 +215,6 @@ pub fn finished(t: &Thread, result: i64) -> i64 {
 /// The call did not reach the kernel.
 pub fn cancelled(t: &Thread) {
     t.watch.set(false);
-    task::stay(t);
     virtualize::end_temporary_mask(t);
     if t.hooked.take() {
         Trace.cancelled(t);

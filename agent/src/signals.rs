@@ -462,6 +462,7 @@ fn deliver(t: &'static Thread, frame: &mut SignalFrame) {
     if from_filter && frame.uc.context.rip == entry::program_syscall() + 2 {
         // A filter of the program's refused a call that we made on its behalf: the call is
         // over, and what was held back for it goes on.
+        task::stay(t);
         let mut regs = t.saved().get();
         regs.rax = dispatch::finished(t, frame.uc.context.rax as i64) as u64;
         regs.to_context(&mut frame.uc.context);

@@ -193,34 +193,38 @@ pub fn point_gs_here(t: &'static Thread) {
     unsafe { segment::set_gs_base(core::ptr::from_ref(t) as u64) };
 }
 
-/// The task is about to make its last call.
-pub fn leave(t: &Thread) {
+/// `exit` of a task. Comes back only when a filter of the program's refuses it.
+pub fn exit(t: &Thread) -> i64 {
     trace::task_leaves(t);
-    give_back(t);
+    end(t)
 }
 
-/// The block and the table of a task that is about to end. A vfork child's are given back by
-/// its maker. A signal may come first and the last call be made again.
-fn give_back(t: &Thread) {
-    if t.leave() && !t.birth.get().waited_for {
-        t.actions.get().drop_user();
+/// `exit_group`. The memory of the process goes with it, unless it is a process that shares
+/// the memory of another: then its block and table are free again.
+pub fn exit_group(t: &Thread) -> i64 {
+    let birth = t.birth.get();
+    if birth.process && !birth.own_memory {
+        end(t)
+    } else {
+        sys::on_behalf(t.nr.get(), t.args.get())
     }
 }
 
-/// The last call that the task was about to make was not made: its block and its table are
-/// in use again.
+/// Gives the task's block and table back and makes its last call. A vfork child's are given
+/// back by its maker.
+fn end(t: &Thread) -> i64 {
+    if !t.birth.get().waited_for && t.leave() {
+        t.actions.get().drop_user();
+    }
+    let refused = sys::on_behalf(t.nr.get(), t.args.get());
+    stay(t);
+    refused
+}
+
+/// A filter refused the last call: its block and its table are in use again.
 pub fn stay(t: &Thread) {
     if t.stay() && !t.birth.get().waited_for {
         t.actions.get().share();
-    }
-}
-
-/// The process is about to make its last call. Its memory goes with it, unless it is a
-/// process that shares the memory of another: then its block and table are free again.
-pub fn leave_process(t: &Thread) {
-    let birth = t.birth.get();
-    if birth.process && !birth.own_memory && !birth.waited_for {
-        give_back(t);
     }
 }
 

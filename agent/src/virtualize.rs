@@ -37,6 +37,8 @@ const QUIET: Behaviour = Behaviour::SIGNAL_MASK
     .with(Behaviour::SIGNAL_RETURN)
     .with(Behaviour::CREATES_TASK)
     .with(Behaviour::EXECUTES)
+    .with(Behaviour::ENDS_TASK)
+    .with(Behaviour::ENDS_PROCESS)
     .with(Behaviour::FILTERS);
 
 const PR_SET_SECCOMP: u64 = 22;
@@ -80,6 +82,10 @@ pub fn special(
             Some(result) => result,
             None => return Outcome::Again,
         }
+    } else if behaviour.has(Behaviour::ENDS_PROCESS) {
+        task::exit_group(t)
+    } else if behaviour.has(Behaviour::ENDS_TASK) {
+        task::exit(t)
     } else if behaviour.has(Behaviour::SEGMENT_BASE) {
         bare::take_over(t, args)
     } else {
@@ -132,14 +138,6 @@ pub fn adjust(t: &'static Thread, behaviour: Behaviour, call: &mut Call) -> Outc
     }
     if behaviour.has(Behaviour::TRACES) {
         return become_tracee(t, call);
-    }
-    if behaviour.has(Behaviour::ENDS_PROCESS) {
-        task::leave_process(t);
-        return Outcome::Call;
-    }
-    if behaviour.has(Behaviour::ENDS_TASK) {
-        task::leave(t);
-        return Outcome::Call;
     }
     if behaviour.has(Behaviour::SIGNAL_PENDING) {
         return signal_pending(t, call);
