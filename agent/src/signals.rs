@@ -108,6 +108,8 @@ pub struct Actions {
 }
 
 const TABLES: usize = 64;
+/// How many of the first tables have been used: what nobody touches costs no memory.
+static TOUCHED: AtomicU32 = AtomicU32::new(1);
 static POOL: [Actions; TABLES] =
     [const { Actions { users: AtomicU32::new(0), table: Lock::new([None; SIGNALS]) } }; TABLES];
 
@@ -116,11 +118,18 @@ pub fn first_actions() -> &'static Actions {
     &POOL[0]
 }
 
-/// In the child of a fork: its memory has one task, which uses this table.
-pub fn only_user(own: &Actions) {
-    for actions in &POOL {
-        actions.table.force_unlock();
-        actions.users.store(u32::from(core::ptr::eq(actions, own)), Ordering::Relaxed);
+/// In the child of a fork: its memory has one task, which uses this table. Another task may
+/// have held a lock.
+pub fn only_user(own: &Actions, had_threads: bool) {
+    for actions in &POOL[..TOUCHED.load(Ordering::Relaxed) as usize] {
+        if had_threads {
+            actions.table.force_unlock();
+        }
+        let users = u32::from(core::ptr::eq(actions, own));
+        // A page that is not written to stays the parent's, too.
+        if actions.users.load(Ordering::Relaxed) != users {
+            actions.users.store(users, Ordering::Relaxed);
+        }
     }
 }
 
@@ -141,19 +150,21 @@ impl Actions {
         self.users.fetch_sub(1, Ordering::Release);
     }
 
+    /// CLONE_CLEAR_SIGHAND: handlers become default, ignored stay.
+    pub fn clear_handlers(&self) {
+        for action in self.table.lock().iter_mut().flatten() {
+            if action.is_handler() {
+                *action = Action::DEFAULT;
+            }
+        }
+    }
+
     /// A copy for a task with handlers of its own; `None` when there are too many tables.
-    pub fn copy(&self, cleared: bool) -> Option<&'static Self> {
-        for table in &POOL {
+    pub fn copy(&self) -> Option<&'static Self> {
+        for (index, table) in POOL.iter().enumerate() {
             if table.users.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok() {
-                let mut copy = *self.table.lock();
-                if cleared {
-                    // CLONE_CLEAR_SIGHAND: handlers become default, ignored stay.
-                    for action in copy.iter_mut().flatten() {
-                        if action.is_handler() {
-                            *action = Action::DEFAULT;
-                        }
-                    }
-                }
+                TOUCHED.fetch_max(index as u32 + 1, Ordering::Relaxed);
+                let copy = *self.table.lock();
                 *table.table.lock() = copy;
                 return Some(table);
             }

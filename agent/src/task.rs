@@ -67,10 +67,13 @@ pub fn create(t: &'static Thread, regs: &Regs, mask: u64) -> i64 {
     }
     let Some(child) = Thread::new(t.pid.get()) else { return EAGAIN };
     let cleared = flags & CLONE_CLEAR_SIGHAND != 0;
-    let actions = if flags & CLONE_SIGHAND != 0 {
+    let actions = if !shares_memory {
+        // It will have its own copy of the same table.
+        Some(t.actions.get())
+    } else if flags & CLONE_SIGHAND != 0 {
         Some(t.actions.get().share())
     } else {
-        t.actions.get().copy(cleared)
+        t.actions.get().copy()
     };
     let Some(actions) = actions else {
         child.free();
@@ -117,14 +120,18 @@ pub fn create(t: &'static Thread, regs: &Regs, mask: u64) -> i64 {
         entry::make_task(&call, child)
     } else {
         // A child must not inherit a half-written patch or a lock that another thread holds.
-        let locks = (sites::lock_for_fork(), PROCESS.lock_for_fork());
+        let locks = PROCESS
+            .has_threads()
+            .then(|| (sites::lock_for_fork(), PROCESS.lock_for_fork(), actions.table.lock()));
         let result = entry::make_task(&call, child);
         drop(locks);
         result
     };
     if result < 0 || !shares_memory || waits {
         // It does not exist, has its own copy of this memory, or is gone from it.
-        child.actions.get().drop_user();
+        if shares_memory {
+            actions.drop_user();
+        }
         child.free();
     }
     if result > 0 {
@@ -152,11 +159,17 @@ pub unsafe extern "C" fn child_start(t: *const Thread) -> *const Regs {
         t.pid.set(sys::call2(nr::GETPID, 0, 0) as i32);
     }
     if birth.own_memory {
-        sites::unlock_after_fork();
-        PROCESS.unlock_after_fork();
-        signals::only_user(t.actions.get());
+        let had_threads = PROCESS.has_threads();
+        if had_threads {
+            sites::unlock_after_fork();
+            PROCESS.unlock_after_fork();
+            PROCESS.set_threads(false);
+        }
+        signals::only_user(t.actions.get(), had_threads);
         t.forget_others();
-        PROCESS.set_threads(false);
+    }
+    if birth.cleared_handlers {
+        t.actions.get().clear_handlers();
     }
     signals::adopt(t, birth.cleared_handlers);
     t.outer_pid.set(if birth.process { t.pid.get() } else { birth.outer_pid });

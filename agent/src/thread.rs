@@ -7,9 +7,10 @@
 //!
 //! ```text
 //! +0       unmapped: catches an overflow of the agent's stack
-//! +4 KiB   agent stack (grows down from +28 KiB; the saved registers are its first words)
+//! +4 KiB   agent stack (grows down from +26 KiB; the saved registers are its first words)
+//! +26 KiB  Thread, in the page that the stack's first words are in: a fork copies each page
+//!          that either side writes to
 //! +28 KiB  signal stack (a frame with AMX state takes 11 KiB)
-//! +60 KiB  Thread
 //! ```
 
 use core::cell::Cell;
@@ -25,10 +26,11 @@ use crate::sys::{self, errno, nr};
 /// Size and alignment of a block.
 pub const BLOCK: u64 = 64 << 10;
 const GUARD: u64 = 4 << 10;
-const STACK_TOP: u64 = 28 << 10;
-const SIGNAL_STACK: u64 = STACK_TOP;
-const SIGNAL_STACK_SIZE: u64 = 32 << 10;
-const THREAD: u64 = SIGNAL_STACK + SIGNAL_STACK_SIZE;
+const THREAD: u64 = 26 << 10;
+const STACK_TOP: u64 = THREAD;
+const SIGNAL_STACK: u64 = 28 << 10;
+const SIGNAL_STACK_SIZE: u64 = BLOCK - SIGNAL_STACK;
+const _: () = assert!(size_of::<Thread>() as u64 <= SIGNAL_STACK - THREAD);
 /// Most tasks that one address space can have at a time.
 const BLOCKS: usize = 16 << 10;
 

@@ -130,14 +130,22 @@ impl Bed {
         self.processors.map_or("-1".into(), |(_, load)| load.to_string())
     }
 
-    /// Runs `command` and takes the processor time of it and of all that it starts.
-    pub fn cpu_of(&self, command: &mut Command, limit: Duration) -> Result<Times, String> {
+    /// Runs `command` so many times in a row and takes the processor time of one run, of it
+    /// and of all that it starts.
+    pub fn cpu_of(
+        &self,
+        command: &mut Command,
+        times: u32,
+        limit: Duration,
+    ) -> Result<Times, String> {
         let result = self.scratch.file("outer");
         let mut wrapped = Command::new(self.scratch.file("cputime"));
-        wrapped.arg(&result).arg("-1");
+        wrapped.arg(&result).arg("-1").arg(times.to_string());
         append(&mut wrapped, command);
         run(&mut wrapped, &self.scratch, limit, &[0])?;
-        Times::read(&result)
+        let Times { cpu_ms, wall_ms } = Times::read(&result)?;
+        let times = f64::from(times);
+        Ok(Times { cpu_ms: cpu_ms / times, wall_ms: wall_ms / times })
     }
 
     /// Runs `command` behind `prefix` and takes its processor time without the prefix's,
@@ -153,8 +161,8 @@ impl Bed {
         let _ = fs::remove_file(&inner);
         let program = self.scratch.file("cputime");
         let mut wrapped = Command::new(&program);
-        wrapped.arg(&outer).arg("-1").args(prefix);
-        wrapped.arg(&program).arg(&inner).arg("-1");
+        wrapped.arg(&outer).args(["-1", "1"]).args(prefix);
+        wrapped.arg(&program).arg(&inner).args(["-1", "1"]);
         append(&mut wrapped, command);
         run(&mut wrapped, &self.scratch, limit, accepted)?;
         Ok((Times::read(&inner)?, Times::read(&outer)?))
@@ -440,13 +448,13 @@ mod tests {
     fn takes_a_time_and_a_failure() {
         let bed = Bed::new().unwrap();
         let limit = Duration::from_secs(10);
-        assert!(bed.cpu_of(&mut Command::new("true"), limit).unwrap().wall_ms > 0.0);
+        assert!(bed.cpu_of(&mut Command::new("true"), 2, limit).unwrap().wall_ms > 0.0);
         let mut failing = Command::new("sh");
         failing.args(["-c", "echo because >&2; exit 3"]);
-        assert_eq!(bed.cpu_of(&mut failing, limit), Err("exit status 3: because".into()));
+        assert_eq!(bed.cpu_of(&mut failing, 1, limit), Err("exit status 3: because".into()));
         let mut hanging = Command::new("sleep");
         hanging.arg("100");
-        let error = bed.cpu_of(&mut hanging, Duration::from_millis(50)).unwrap_err();
+        let error = bed.cpu_of(&mut hanging, 1, Duration::from_millis(50)).unwrap_err();
         assert!(error.starts_with("did not end"), "{error}");
     }
 }

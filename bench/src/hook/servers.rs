@@ -147,7 +147,7 @@ fn free_port() -> io::Result<u16> {
 /// A load generator, on a processor of its own.
 fn generator(bench: &Bench, name: &str) -> Result<Command, String> {
     let mut command = Command::new(bench.bed.scratch.file("cputime"));
-    command.arg("/dev/null").arg(bench.bed.load_processor());
+    command.arg("/dev/null").arg(bench.bed.load_processor()).arg("1");
     command.arg(program(name)?.get_program());
     Ok(command)
 }

@@ -13,7 +13,7 @@ use crate::variant::{TRACE_FILE, Variant};
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Starts in a row that one sample is the mean of.
-const STARTS: usize = 8;
+const STARTS: u32 = 10;
 /// Programs started in a row by [`followed`], so that one start is not lost in the noise.
 const FOLLOWED: usize = 40;
 
@@ -24,7 +24,7 @@ pub(super) fn measure(bench: &Bench) -> Vec<Work> {
     let rounds = bench.rounds(15);
 
     let works: [(&str, &str, &[&str], Option<Goal>); 5] = [
-        ("start-up: /bin/true", "true", &[], Some(Goal::Added(0.8))),
+        ("start-up: /bin/true", "true", &[], Some(Goal::AddedAtMinima(0.8))),
         ("start-up: sh -c 'exec /bin/true'", "sh", &["-c", "exec /bin/true"], None),
         ("start-up: sh -c '/bin/true; /bin/true'", "sh", &["-c", "/bin/true; /bin/true"], None),
         ("start-up: python3 -c 1", "python3", &["-c", "1"], None),
@@ -43,27 +43,22 @@ pub(super) fn measure(bench: &Bench) -> Vec<Work> {
             }
         };
         command.args(arguments);
-        let outcomes = interleave(rounds, &variants, |variant| starts(bench, variant, &command));
+        // The first starts find the caches as the variant before left them, and what is asked
+        // is the start, not that.
+        let outcomes = interleave(rounds, &variants, |variant| {
+            let value = cpu(bench, variant, &command, STARTS)?;
+            Ok(Sample { value, besides: Vec::new() })
+        });
         let goals: Vec<_> = goal.map(|goal| (RUN, goal)).into_iter().collect();
         measured.push(Work::new(name, Unit::Milliseconds, &variants, outcomes, &goals));
     }
     let name = "start-up: each further fork + exec of /bin/true";
     if bench.wants(name) {
         let outcomes = interleave(rounds, &variants, |variant| followed(bench, variant));
-        let goals = [(RUN, Goal::Added(0.2))];
+        let goals = [(RUN, Goal::AddedAtMinima(0.2))];
         measured.push(Work::new(name, Unit::Milliseconds, &variants, outcomes, &goals));
     }
     measured
-}
-
-/// One start of several in a row: the first ones find the caches as the variant before left
-/// them, and what is asked is the start, not that.
-fn starts(bench: &Bench, variant: &Variant, command: &Command) -> Result<Sample, String> {
-    let mut total = 0.0;
-    for _ in 0..STARTS {
-        total += cpu(bench, variant, command)?;
-    }
-    Ok(Sample { value: total / STARTS as f64, besides: Vec::new() })
 }
 
 /// What one more program costs a shell that is already running.
@@ -73,12 +68,12 @@ fn followed(bench: &Bench, variant: &Variant) -> Result<Sample, String> {
         shell.arg("-c").arg("/bin/true; ".repeat(starts) + "exec /bin/true");
         Ok::<_, String>(shell)
     };
-    let with = cpu(bench, variant, &script(FOLLOWED)?)?;
-    let without = cpu(bench, variant, &script(0)?)?;
+    let with = cpu(bench, variant, &script(FOLLOWED)?, 1)?;
+    let without = cpu(bench, variant, &script(0)?, 1)?;
     Ok(Sample { value: (with - without) / FOLLOWED as f64, besides: Vec::new() })
 }
 
-fn cpu(bench: &Bench, variant: &Variant, command: &Command) -> Result<f64, String> {
+fn cpu(bench: &Bench, variant: &Variant, command: &Command, times: u32) -> Result<f64, String> {
     let mut whole = behind(variant, Path::new("/dev/null"), command);
-    Ok(bench.bed.cpu_of(&mut whole, LIMIT)?.cpu_ms)
+    Ok(bench.bed.cpu_of(&mut whole, times, LIMIT)?.cpu_ms)
 }
