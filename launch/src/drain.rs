@@ -246,3 +246,129 @@ pub fn wake(word: &AtomicU32) {
     // SAFETY: a futex wake reads nothing and writes nothing here.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
 }
+
+#[cfg(test)]
+mod tests {
+    use std::alloc::{Layout, alloc_zeroed, dealloc};
+
+    use crossgate_wire::{Kind, Writer};
+
+    use super::*;
+
+    const GEOMETRY: Geometry = Geometry { rings: 2, ring_size: 4096 };
+
+    /// An arena whose only program is the test.
+    struct Rings(*mut u8);
+
+    impl Rings {
+        fn layout() -> Layout {
+            Layout::from_size_align(GEOMETRY.size(), 4096).unwrap()
+        }
+
+        fn new() -> Self {
+            // SAFETY: the size is not zero, and zero is a valid value of all that is in it.
+            let rings = Self(unsafe { alloc_zeroed(Self::layout()) });
+            rings.arena().control().rings_used.store(GEOMETRY.rings, Ordering::Relaxed);
+            let arena = rings.arena();
+            for index in 0..GEOMETRY.rings {
+                let ring = arena.ring(index);
+                ring.pid.store(100, Ordering::Relaxed);
+                ring.tid.store(100 + index as i32, Ordering::Relaxed);
+                ring.state.store(ring::ACTIVE, Ordering::Relaxed);
+            }
+            rings
+        }
+
+        fn arena(&self) -> Arena {
+            // SAFETY: as long as the memory, which outlives every use in a test.
+            unsafe { Arena::new(self.0) }
+        }
+
+        /// Writes as many cancellations at `time` as there is room for, at most `most`.
+        fn write(&self, index: u32, time: u64, most: usize) -> usize {
+            let arena = self.arena();
+            let ring = arena.ring(index);
+            for written in 0..most {
+                let head = ring.head.load(Ordering::Relaxed);
+                let mut buffer = [0; 192];
+                let len = Writer::new(&mut buffer, Kind::Cancel, time).finish();
+                if head + len as u64 - ring.tail.load(Ordering::Relaxed) > 4096 {
+                    return written;
+                }
+                let at = head as usize & 4095;
+                // SAFETY: records of 16 bytes fill the ring without a rest.
+                unsafe {
+                    let data = arena.ring_data(GEOMETRY, index).add(at);
+                    data.copy_from_nonoverlapping(buffer.as_ptr(), len);
+                }
+                ring.head.store(head + len as u64, Ordering::Relaxed);
+            }
+            most
+        }
+    }
+
+    impl Drop for Rings {
+        fn drop(&mut self) {
+            // SAFETY: allocated in `new` with this layout.
+            unsafe { dealloc(self.0, Self::layout()) };
+        }
+    }
+
+    /// The thread ids of the records handed on up to `horizon`.
+    fn handed_on(drain: &mut Drain, horizon: u64) -> Vec<i32> {
+        let mut tasks = Vec::new();
+        drain.run(horizon, |task, _, _| tasks.push(task.tid), |_| {});
+        tasks
+    }
+
+    #[test]
+    fn records_of_two_rings_come_in_the_order_of_time() {
+        let rings = Rings::new();
+        let mut drain = Drain::new(rings.arena(), GEOMETRY);
+        for (index, time) in [(0, 10), (0, 30), (1, 20), (1, 40)] {
+            rings.write(index, time, 1);
+        }
+        assert_eq!(handed_on(&mut drain, 30), [100, 101, 100]);
+        assert_eq!(handed_on(&mut drain, u64::MAX), [101]);
+    }
+
+    #[test]
+    fn a_time_to_come_holds_nothing_back() {
+        let rings = Rings::new();
+        let mut drain = Drain::new(rings.arena(), GEOMETRY);
+        rings.write(0, u64::MAX - 1, 1);
+        rings.write(0, 10, 1);
+        rings.write(1, 20, 1);
+        assert_eq!(handed_on(&mut drain, 0), []);
+        let all = handed_on(&mut drain, now() + (1 << 40));
+        assert_eq!(all.len(), 3);
+    }
+
+    #[test]
+    fn a_ring_that_is_not_handed_on_fills_up_and_loses_nothing() {
+        let rings = Rings::new();
+        let mut drain = Drain::new(rings.arena(), GEOMETRY);
+        let mut written = 0;
+        for _ in 0..100 {
+            written += rings.write(0, u64::MAX - 1, usize::MAX);
+            assert_eq!(handed_on(&mut drain, 0), []);
+        }
+        // One ring's worth in the queue and one in the ring: then its writer waits.
+        assert!(written * 16 <= 2 * 4096 + 4096, "{written} records were taken in");
+        assert_eq!(handed_on(&mut drain, now() + (1 << 40)).len(), written);
+    }
+
+    #[test]
+    fn nonsense_is_dropped_and_the_ring_goes_on() {
+        let rings = Rings::new();
+        let mut drain = Drain::new(rings.arena(), GEOMETRY);
+        let arena = rings.arena();
+        let ring = arena.ring(0);
+        ring.head.store(1 << 40, Ordering::Relaxed);
+        assert_eq!(handed_on(&mut drain, u64::MAX), []);
+        ring.head.store((1 << 40) + 64, Ordering::Relaxed);
+        assert_eq!(handed_on(&mut drain, u64::MAX), []);
+        rings.write(0, 10, 1);
+        assert_eq!(handed_on(&mut drain, u64::MAX), [100]);
+    }
+}

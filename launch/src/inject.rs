@@ -580,3 +580,40 @@ impl Stopped {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+
+    use nix::sys::memfd::{MFdFlags, memfd_create};
+
+    use super::*;
+
+    #[test]
+    fn only_our_own_files_are_taken_for_ours() {
+        let file = || memfd_create("test", MFdFlags::MFD_CLOEXEC).unwrap();
+        let (arena, image, other) = (file(), file(), file());
+        let copies = [&arena, &image, &other].map(|fd| fd.try_clone().unwrap());
+        let [arena_copy, image_copy, other_copy] = copies.each_ref().map(AsRawFd::as_raw_fd);
+        let are = |arena_there, image_there| {
+            let there = Descriptors { arena: arena_there, image: image_there };
+            there.are(Pid::this(), arena.as_fd(), Some(image.as_fd()))
+        };
+        assert!(are(arena_copy, image_copy));
+        assert!(!are(image_copy, arena_copy));
+        assert!(!are(other_copy, image_copy));
+        assert!(!are(arena_copy, other_copy));
+        assert!(!are(arena_copy, i32::MAX));
+        let there = Descriptors { arena: arena_copy, image: image_copy };
+        assert!(!there.are(Pid::this(), arena.as_fd(), None));
+    }
+
+    #[test]
+    fn descriptors_are_told_as_one_more_than_they_are() {
+        let told = Descriptors { arena: 0, image: 7 }.packed();
+        assert!(Descriptors::from_packed(told).is_some_and(|d| (d.arena, d.image) == (0, 7)));
+        for nonsense in [0, 1, 1 << 32, u64::MAX] {
+            assert!(Descriptors::from_packed(nonsense).is_none(), "{nonsense:#x}");
+        }
+    }
+}
