@@ -14,6 +14,7 @@ use crossgate_syscalls::{Behaviour, plan};
 use crossgate_wire::arena::{CALLS, INTEREST_HOOK};
 
 use crate::arch::x86_64::frame::Regs;
+use crate::inject::Inject;
 use crate::process::PROCESS;
 use crate::signals;
 use crate::sites;
@@ -94,6 +95,23 @@ pub fn rust_wants(nr: u64) -> bool {
     }
 }
 
+/// The hook of this tree.
+struct Chosen;
+
+impl Hook<Thread> for Chosen {
+    fn enter(&self, t: &Thread, call: &mut Call) -> Action {
+        if PROCESS.injects() { Inject.enter(t, call) } else { Trace.enter(t, call) }
+    }
+
+    fn exit(&self, t: &Thread, call: &Call, result: i64) -> i64 {
+        if PROCESS.injects() { Inject.exit(t, call, result) } else { Trace.exit(t, call, result) }
+    }
+
+    fn cancelled(&self, t: &Thread) {
+        if PROCESS.injects() { Inject.cancelled(t) } else { Trace.cancelled(t) }
+    }
+}
+
 fn call_of(regs: &Regs) -> Call {
     // The kernel looks at 32 bits of rax (do_syscall_64, arch/x86/entry/common.c).
     Call { nr: u64::from(regs.rax as u32), args: regs.args(), site: regs.rip - 2 }
@@ -151,13 +169,12 @@ pub fn begin(t: &'static Thread, regs: &mut Regs, handler_mask: Option<&mut u64>
         }
     }
     t.hooked.set(hook_wants(call.nr) && !t.silent.get());
-    if t.hooked.get()
-        && let Action::Answer(result) = Trace.enter(t, &mut call)
-    {
-        return Outcome::Result(result);
-    }
+    let answer = if t.hooked.get() { Chosen.enter(t, &mut call) } else { Action::Continue };
     t.nr.set(call.nr);
     t.args.set(call.args);
+    if let Action::Answer(result) = answer {
+        return Outcome::Result(result);
+    }
     if X32.contains(&call.nr) {
         // It may be one that ignores a fault, or blocks it.
         uaccess::end_direct(t);
@@ -209,7 +226,7 @@ pub fn finished(t: &Thread, result: i64) -> i64 {
         return result;
     }
     let call = Call { nr: t.nr.get(), args: t.args.get(), site: t.return_to.get() - 2 };
-    Trace.exit(t, &call, result)
+    Chosen.exit(t, &call, result)
 }
 
 /// The call did not reach the kernel.
@@ -217,7 +234,7 @@ pub fn cancelled(t: &Thread) {
     t.watch.set(false);
     virtualize::end_temporary_mask(t);
     if t.hooked.take() {
-        Trace.cancelled(t);
+        Chosen.cancelled(t);
     }
 }
 

@@ -13,6 +13,7 @@ pub static PROCESS: Process = Process {
     arena: AtomicPtr::new(core::ptr::null_mut()),
     rings: AtomicU32::new(0),
     traces: AtomicBool::new(false),
+    injects: AtomicBool::new(false),
     fast: AtomicBool::new(false),
     filtered: AtomicBool::new(false),
     bound: AtomicBool::new(false),
@@ -32,6 +33,7 @@ pub struct Process {
     arena: AtomicPtr<u8>,
     rings: AtomicU32,
     traces: AtomicBool,
+    injects: AtomicBool,
     fast: AtomicBool,
     filtered: AtomicBool,
     bound: AtomicBool,
@@ -50,6 +52,7 @@ impl Process {
         self.rings.store(rings, Ordering::Relaxed);
         let control = self.control();
         self.traces.store(control.hook == HookKind::Trace as u32, Ordering::Relaxed);
+        self.injects.store(control.hook == HookKind::Inject as u32, Ordering::Relaxed);
         self.fast.store(control.mode == Mode::Fast as u32, Ordering::Relaxed);
     }
 
@@ -117,6 +120,11 @@ impl Process {
     /// Whether calls become records.
     pub fn traces(&self) -> bool {
         self.traces.load(Ordering::Relaxed)
+    }
+
+    /// Whether something may be injected into calls.
+    pub fn injects(&self) -> bool {
+        self.injects.load(Ordering::Relaxed)
     }
 
     /// How sites are found.

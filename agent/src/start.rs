@@ -17,7 +17,7 @@ use crate::process::PROCESS;
 use crate::signals::{self, bit, number::SIGSYS};
 use crate::sys::{self, nr};
 use crate::thread::{Phase, Thread};
-use crate::{dispatch, sites, trace, uaccess};
+use crate::{dispatch, inject, sites, trace, uaccess};
 
 /// Stack of [`start`], until the first block takes over. The linker script puts it in front
 /// of [`START_STACK_END`].
@@ -30,6 +30,7 @@ unsafe extern "C" {
     pub static START_STACK_END: u8;
 }
 
+const AT_BASE: u64 = 7;
 const AT_HWCAP2: u64 = 26;
 
 /// The auxiliary vector's value for `wanted`.
@@ -117,6 +118,8 @@ pub unsafe extern "C" fn start(stack: *const u64) -> *const Regs {
     signals::adopt(t, true);
     t.actions.get().share();
     PROCESS.counters().execs.fetch_add(1, Ordering::Relaxed);
+    // SAFETY: as above.
+    inject::start(t, unsafe { auxiliary(stack, AT_BASE) }.unwrap_or(0));
     trace::task_started(t, 0);
     if PROCESS.mode() == Mode::Fast {
         sites::scan(t, 0, u64::MAX);

@@ -17,7 +17,7 @@ use crate::process::PROCESS;
 use crate::signals::{self, Action, bit, number::SIGSYS};
 use crate::sys::{self, errno::*, nr};
 use crate::thread::{Birth, Phase, SS_DISABLE, Thread};
-use crate::{image, request, sites, trace, uaccess};
+use crate::{image, inject, request, sites, trace, uaccess};
 
 const CLONE_VM: u64 = 0x100;
 const CLONE_SIGHAND: u64 = 0x800;
@@ -106,6 +106,7 @@ pub fn create(t: &'static Thread, regs: &Regs, mask: u64) -> i64 {
     }
     child.saved().set(saved);
     child.set_phase(Phase::Agent);
+    inject::prepare_child(t, child);
 
     let [a, b, c, d, e, f] = t.args.get();
     let call = [t.nr.get(), a, b, c, d, e, f];
@@ -135,6 +136,7 @@ pub fn create(t: &'static Thread, regs: &Regs, mask: u64) -> i64 {
         child.free();
     }
     if result > 0 {
+        inject::child_made(t);
         if flags & CLONE_THREAD == 0 && PROCESS.control().follow != 0 && !t.silent.get() {
             // Before anybody can see the end of this process: the supervisor must know of
             // the child by then.
@@ -375,6 +377,7 @@ pub fn execute(t: &Thread, mask: u64) -> Option<i64> {
             request::tell(t, RequestKind::Untraced, [answer as u64, 0, 0, 0]);
         }
     }
+    let carried = if attached { inject::carry(t) } else { None };
     let alone = !PROCESS.has_threads() && t.actions.get().has_one_user();
     let ignored = alone && signals::action_of(t, SIGSYS).handler == 1;
     if ignored {
@@ -404,6 +407,9 @@ pub fn execute(t: &Thread, mask: u64) -> Option<i64> {
         signals::take_sigsys(t);
     }
     descriptors.close();
+    if let Some(slot) = carried {
+        slot.pid.store(0, Ordering::Release);
+    }
     if attached {
         request::tell(t, RequestKind::ExecFailed, [0, generation, 0, 0]);
     }

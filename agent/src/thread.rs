@@ -11,6 +11,7 @@
 //! +26 KiB  Thread, in the page that the stack's first words are in: a fork copies each page
 //!          that either side writes to
 //! +28 KiB  signal stack (a frame with AMX state takes 11 KiB)
+//! +60 KiB  what a hook keeps of the task; no memory unless one does
 //! ```
 
 use core::cell::Cell;
@@ -29,7 +30,10 @@ const GUARD: u64 = 4 << 10;
 const THREAD: u64 = 26 << 10;
 const STACK_TOP: u64 = THREAD;
 const SIGNAL_STACK: u64 = 28 << 10;
-const SIGNAL_STACK_SIZE: u64 = BLOCK - SIGNAL_STACK;
+const SIGNAL_STACK_SIZE: u64 = HOOK_STATE - SIGNAL_STACK;
+const HOOK_STATE: u64 = 60 << 10;
+/// Bytes that a hook may keep of a task.
+pub const HOOK_STATE_SIZE: usize = (BLOCK - HOOK_STATE) as usize;
 const _: () = assert!(size_of::<Thread>() as u64 <= SIGNAL_STACK - THREAD);
 /// Most tasks that one address space can have at a time.
 const BLOCKS: usize = 16 << 10;
@@ -266,6 +270,12 @@ impl Thread {
     pub fn signal_stack(&self) -> SignalStack {
         let sp = self.stack_top.get() - STACK_TOP + SIGNAL_STACK;
         SignalStack { sp, flags: 0, pad: 0, size: SIGNAL_STACK_SIZE }
+    }
+
+    /// Where a hook keeps what it likes of this task: [`HOOK_STATE_SIZE`] bytes, aligned to
+    /// a page, as the last task with this block left them.
+    pub fn hook_state(&self) -> *mut u8 {
+        (self.stack_top.get() - STACK_TOP + HOOK_STATE) as *mut u8
     }
 
     /// The registers saved at the top of the agent's stack.

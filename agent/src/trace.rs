@@ -85,6 +85,12 @@ pub fn signal(t: &Thread, info: &SignalInfo, fatal: bool) {
     }
 }
 
+/// Something is injected into the call that was recorded last.
+pub fn injected(t: &Thread, fill: impl FnOnce(&mut Writer)) {
+    const BYTES: usize = 16 + 64;
+    record(t, Kind::Inject, EXIT_BYTES + BYTES, fill);
+}
+
 /// A task runs for the first time.
 pub fn task_started(t: &Thread, parent: i32) {
     if PROCESS.traces() && !t.silent.get() {

@@ -24,13 +24,18 @@ pub fn parse(expression: &str) -> Result<Set, Error> {
         }
         None => expression,
     };
+    calls(list).map_err(|what| Error::own(format!("-e {expression}: {what}")))
+}
+
+/// Reads the list alone; what is wrong with it is said without the expression.
+pub fn calls(list: &str) -> Result<Set, String> {
     let (negate, list) = match list.strip_prefix('!') {
         Some(rest) => (true, rest),
         None => (false, list),
     };
     let mut set = Box::new([false; CALLS]);
     for word in list.split(',') {
-        add(&mut set, word.trim(), expression)?;
+        add(&mut set, word.trim())?;
     }
     if negate {
         set.iter_mut().for_each(|shown| *shown = !*shown);
@@ -38,7 +43,7 @@ pub fn parse(expression: &str) -> Result<Set, Error> {
     Ok(set)
 }
 
-fn add(set: &mut [bool; CALLS], word: &str, expression: &str) -> Result<(), Error> {
+fn add(set: &mut [bool; CALLS], word: &str) -> Result<(), String> {
     match word {
         "all" => set.fill(true),
         "none" => {}
@@ -56,10 +61,7 @@ fn add(set: &mut [bool; CALLS], word: &str, expression: &str) -> Result<(), Erro
             } else if let Some(nr) = x86_64::by_name(word) {
                 set[nr as usize] = true;
             } else if !excused {
-                return Err(Error::own(format!(
-                    "-e {expression}: there is no call named {word}{}",
-                    nearest(word)
-                )));
+                return Err(format!("there is no call named {word}{}", nearest(word)));
             }
         }
     }

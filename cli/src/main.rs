@@ -6,6 +6,7 @@
 #![cfg_attr(not(test), no_main)]
 
 mod filter;
+mod inject;
 mod run;
 mod sites;
 mod trace;
@@ -30,6 +31,8 @@ enum Command {
     Run(run::Run),
     /// Print every system call of a program and its children, as strace does
     Trace(trace::Trace),
+    /// Make calls of a program fail, return something else, or take their time
+    Inject(inject::Inject),
     /// Run a program, then show how each of its call instructions was patched, and why not
     Sites(sites::Sites),
 }
@@ -90,6 +93,7 @@ fn execute() -> u8 {
     let done: Result<u8, Error> = match Cli::parse().command {
         Command::Run(run) => run.execute(),
         Command::Trace(trace) => trace.execute(),
+        Command::Inject(inject) => inject.execute(),
         Command::Sites(sites) => sites.execute(),
     };
     match done {

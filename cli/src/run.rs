@@ -81,6 +81,7 @@ pub fn pass_options(target: &Target) -> Options {
         patch_after: PATCH_AFTER,
         report_sites: false,
         interest: Box::new([false; CALLS]),
+        rules: None,
         geometry: Geometry { rings: 0, ring_size: 0 },
         linger: Linger::Background,
     }

@@ -157,6 +157,11 @@ pub fn error(number: u16) -> Option<(&'static str, &'static str)> {
     find(ERRORS, number)
 }
 
+/// The error number of this name.
+pub fn number(name: &str) -> Option<u16> {
+    ERRORS.iter().find(|(_, known, _)| *known == name).map(|(number, ..)| *number)
+}
+
 /// Name and sentence of a restart code.
 pub fn restart(number: u16) -> Option<(&'static str, &'static str)> {
     find(RESTARTS, number)

@@ -28,8 +28,10 @@ mod strings;
 mod time;
 mod uring;
 
+pub use errno::{error as error_name, number as error_number};
 pub use process::ended;
-pub use signals::{delivered as signal, name as signal_name};
+pub use result::error;
+pub use signals::{delivered as signal, name as signal_name, number as signal_number};
 pub use strings::quote;
 
 use bytes::put;

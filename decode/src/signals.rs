@@ -25,6 +25,18 @@ fn short(out: &mut String, signal: u64) -> bool {
     true
 }
 
+/// The number of a signal: by its name with or without `SIG`, or as it is.
+pub fn number(text: &str) -> Option<u32> {
+    if let Ok(number) = text.parse() {
+        return (1..=64).contains(&number).then_some(number);
+    }
+    let name = text.strip_prefix("SIG").unwrap_or(text);
+    (1..=64).find(|&number| {
+        let mut known = String::new();
+        short(&mut known, number.into()) && known == name
+    })
+}
+
 /// Appends the name of a signal (`SIGINT`, `SIGRT_2`), or its number when it has none.
 pub fn name(out: &mut String, signal: i64) {
     let mark = out.len();

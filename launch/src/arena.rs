@@ -7,8 +7,8 @@ use std::process::id;
 use std::ptr;
 use std::sync::atomic::Ordering;
 
-use crossgate_wire::arena::{Geometry, MAGIC};
-use crossgate_wire::{Arena, Control};
+use crossgate_wire::arena::{CONTROL_SIZE, Geometry, MAGIC, SCRATCH_SIZE};
+use crossgate_wire::{Arena, Control, Rules};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::stat::fstat;
 use nix::unistd::ftruncate;
@@ -70,6 +70,10 @@ impl OwnArena {
             (*control).arena_descriptor = fd.as_raw_fd() as u32;
             (*control).image_descriptor = image.as_ref().map_or(0, |i| i.as_raw_fd() as u32);
             (*control).magic = MAGIC;
+            if let Some(rules) = &options.rules {
+                let at = base.cast::<u8>().add(CONTROL_SIZE + SCRATCH_SIZE);
+                at.cast::<Rules>().copy_from_nonoverlapping(&raw const **rules, 1);
+            }
         }
         // SAFETY: mapped above, and for as long as this value lives (see `Drop`).
         let arena = unsafe { Arena::new(base.cast()) };

@@ -237,7 +237,8 @@ fn time_of(record: &Record) -> Option<u64> {
         | Record::Exit { tsc, .. }
         | Record::Cancel { tsc }
         | Record::Signal { tsc, .. }
-        | Record::TaskStart { tsc, .. } => Some(*tsc),
+        | Record::TaskStart { tsc, .. }
+        | Record::Inject { tsc, .. } => Some(*tsc),
     }
 }
 

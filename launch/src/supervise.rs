@@ -12,14 +12,15 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
-use crossgate_wire::Record;
 use crossgate_wire::arena::{
     CALLS, Counters, Geometry, HookKind, Mode, REQUEST_ANSWERED, REQUEST_FREE, REQUEST_SENT,
     Request, RequestKind, SCRATCH_SIZE, SITE_ENTERED, SITE_LOADS_NUMBER, SiteEntry, SiteKind,
     UNTRACED_RIGHTS, UNTRACED_TRACEE,
 };
+use crossgate_wire::{Record, Rules};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::ptrace;
@@ -52,6 +53,8 @@ pub struct Options {
     /// Which calls the hook wants, by number; the answer for 1023 also stands for numbers
     /// that do not exist.
     pub interest: Box<[bool; CALLS]>,
+    /// What is injected, with [`HookKind::Inject`].
+    pub rules: Option<Rc<Rules>>,
     /// Sizes of the rings.
     pub geometry: Geometry,
     /// What happens when the first program ends before its descendants.
@@ -285,7 +288,7 @@ const DRAIN: u64 = 2;
 impl Supervisor<'_> {
     fn serve(&mut self) -> Ending {
         let control = self.arena.control();
-        let traces = self.options.hook == HookKind::Trace;
+        let traces = self.records();
         let mut looked = now_ms();
         let mut idle = 0u32;
         loop {
@@ -429,7 +432,8 @@ impl Supervisor<'_> {
         self.processes.remove(&pid);
         self.executing.retain(|_, e| e.pid.as_raw() != pid);
         self.release_requests(pid);
-        if self.options.hook == HookKind::Trace {
+        self.release_carried(pid);
+        if self.records() {
             self.drain.retire(pid);
             self.read_rings(u64::MAX);
         }
@@ -455,6 +459,19 @@ impl Supervisor<'_> {
                 self.scan(next);
             }
         }
+    }
+
+    /// Frees what a process that was killed while it executed a program has left.
+    fn release_carried(&self, pid: i32) {
+        for slot in &self.arena.get().rules().carried {
+            let (relaxed, release) = (Ordering::Relaxed, Ordering::Release);
+            let _ = slot.pid.compare_exchange(pid, 0, release, relaxed);
+        }
+    }
+
+    /// Whether the agents write records.
+    fn records(&self) -> bool {
+        self.options.geometry.rings > 0
     }
 
     /// Hands on records up to time `horizon`; gives their number.
@@ -535,7 +552,7 @@ impl Supervisor<'_> {
         let tid = ptrace::getevent(pid).map_or(pid.as_raw(), |tid| tid as i32);
         let by_thread = self.executing.remove(&tid);
         let executing = self.executing.remove(&pid.as_raw()).or(by_thread);
-        if self.options.hook == HookKind::Trace {
+        if self.records() {
             self.drain.retire(pid.as_raw());
             self.read_rings(u64::MAX);
         }

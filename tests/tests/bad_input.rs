@@ -149,6 +149,33 @@ fn unknown_call_name(_: &Path) -> Check {
     refused(&finished, 125, &["opne", "open"])
 }
 
+fn what_to_inject(folder: &Path) -> Check {
+    let plan = file(folder, "plan", b"# a remark\nread:error=EIO\nread:eror=EIO\n", 0o644);
+    let no_log = file(folder, "log", b"hello\n", 0o644);
+    let missing = folder.join("missing");
+    let cases: [(&[&str], &[&str]); 12] = [
+        (&[], &["nothing to inject", "-e inject="]),
+        (&["-e", "inject=read"], &["-e inject=read", "what to inject", ":error="]),
+        (&["-e", "inject=opne:error=EIO"], &["opne", "did you mean open"]),
+        (&["-e", "inject=read:error=EOI"], &["no error named EOI"]),
+        (&["-e", "inject=read:signal=NONE"], &["no signal named NONE"]),
+        (&["-e", "inject=read:error=EIO:when=0"], &["when=0", "counted from 1"]),
+        (&["-e", "inject=exit_group:error=EIO"], &["do not return"]),
+        (&["-e", "inject=read:error=EIO:path=etc"], &["path=etc", "from the root"]),
+        (&["--rate", "7"], &["--rate 7", "5%"]),
+        (&["--plan", text(&plan)], &["plan:3", "eror: not known"]),
+        (&["--plan", text(&missing)], &["missing", "no such file"]),
+        (&["--replay", text(&no_log)], &["log", "no fault in it"]),
+    ];
+    for (options, words) in cases {
+        let line = [&["inject"], options, &["--", "/bin/echo", "ran"]].concat();
+        refused(&command(&line).run(), 125, words)?;
+    }
+    let output = folder.join("no-folder/out");
+    let line = ["inject", "-e", "fault=read", "-o", text(&output), "--", "/bin/echo", "ran"];
+    refused(&command(&line).run(), 125, &["no-folder/out", "no such file"])
+}
+
 fn unknown_mode(_: &Path) -> Check {
     let finished = command(&["run", "--mode", "quick", "--", "/bin/true"]).run();
     let text = finished.stderr_text();
@@ -269,6 +296,7 @@ fn main() -> ExitCode {
         ("unwritable_output", unwritable_output, false),
         ("stats_report", stats_report, false),
         ("unknown_call_name", unknown_call_name, false),
+        ("what_to_inject", what_to_inject, false),
         ("unknown_mode", unknown_mode, false),
         ("exit_codes_pass", exit_codes_pass, false),
         ("sites_report", sites_report, false),

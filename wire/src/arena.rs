@@ -1,8 +1,9 @@
 //! The arena: a memfd that every process of the tree maps, laid out as
-//! control page · request slots · scratch · ring headers · ring data.
+//! control page · request slots · scratch · rules · ring headers · ring data.
 
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
+use crate::inject::{RULES_SIZE, Rules};
 use crate::ring::RingHeader;
 
 /// First word of [`Control`]; a mapping that does not start with it is not an arena.
@@ -42,6 +43,8 @@ pub enum HookKind {
     Pass = 0,
     /// Every call of interest becomes an enter and an exit record.
     Trace = 1,
+    /// Calls get other results, signals and delays, as the arena's [`Rules`] say.
+    Inject = 2,
 }
 
 /// Sizes of the parts of an arena that vary. All in bytes or counts.
@@ -56,7 +59,7 @@ pub struct Geometry {
 
 impl Geometry {
     /// Offset of the first ring header.
-    pub const HEADERS: usize = CONTROL_SIZE + SCRATCH_SIZE;
+    pub const HEADERS: usize = CONTROL_SIZE + SCRATCH_SIZE + RULES_SIZE;
 
     /// Offset of the data of ring 0 in an arena that was made with this geometry.
     pub const fn data_offset(self) -> usize {
@@ -365,6 +368,12 @@ impl Arena {
     pub fn scratch(&self) -> *mut u8 {
         // SAFETY: the scratch area lies inside every arena.
         unsafe { self.base.add(CONTROL_SIZE) }
+    }
+
+    /// The rules of what to inject.
+    pub fn rules(&self) -> &Rules {
+        // SAFETY: they lie inside every arena, after the scratch area; zero is a valid value.
+        unsafe { &*self.base.add(CONTROL_SIZE + SCRATCH_SIZE).cast() }
     }
 
     /// Header of ring `index`, which must be below the number of rings.

@@ -21,6 +21,9 @@ pub enum Kind {
     Signal = 4,
     /// A task began: the id of the task that made it, as that task sees itself.
     TaskStart = 5,
+    /// Something is injected into the call of the last `Enter`: the rule and which of its
+    /// results, the number of this call among those of the task, the task's place in the tree.
+    Inject = 6,
 }
 
 impl Kind {
@@ -32,6 +35,7 @@ impl Kind {
             3 => Self::Cancel,
             4 => Self::Signal,
             5 => Self::TaskStart,
+            6 => Self::Inject,
             _ => return None,
         })
     }
@@ -152,6 +156,19 @@ pub enum Record<'a> {
         /// The task that made it, as that task sees itself.
         parent: i32,
     },
+    /// See [`Kind::Inject`].
+    Inject {
+        /// Time stamp counter of the decision.
+        tsc: u64,
+        /// Index of the rule.
+        rule: u32,
+        /// Index of the result among those of the rule.
+        result: u32,
+        /// Of the calls with this number that the task made, counted from one.
+        occurrence: u32,
+        /// [`crate::inject::Lineage::text`] of the task.
+        task: &'a [u8],
+    },
 }
 
 fn word(bytes: &[u8], at: usize) -> Option<u64> {
@@ -199,6 +216,17 @@ impl<'a> Record<'a> {
                 fatal: word(body, HEADER + 128)? != 0,
             },
             Kind::TaskStart => Self::TaskStart { tsc, parent: word(body, HEADER)? as i32 },
+            Kind::Inject => {
+                let (first, second) = (word(body, HEADER)?, word(body, HEADER + 8)?);
+                let from = HEADER + 16;
+                Self::Inject {
+                    tsc,
+                    rule: first as u32,
+                    result: (first >> 32) as u32,
+                    occurrence: second as u32,
+                    task: body.get(from..from + (second >> 32) as usize)?,
+                }
+            }
         };
         Some((record, len))
     }
