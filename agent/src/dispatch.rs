@@ -15,6 +15,7 @@ use crossgate_wire::arena::{CALLS, INTEREST_HOOK};
 
 use crate::arch::x86_64::frame::Regs;
 use crate::inject::Inject;
+use crate::library::Libraries;
 use crate::process::PROCESS;
 use crate::signals;
 use crate::sites;
@@ -74,9 +75,17 @@ pub fn fill_interest() {
     }
 }
 
+/// A hook library wants to see call `nr`; the last number also stands for those that do not
+/// exist.
+pub fn subscribe(nr: usize) {
+    if let Some(slot) = INTEREST.get(nr) {
+        slot.fetch_or(HOOK, Ordering::Relaxed);
+    }
+}
+
 /// Whether the hook wants to see every call, also those with numbers that do not exist.
 pub fn hook_wants_all() -> bool {
-    PROCESS.control().interest[CALLS - 1] == INTEREST_HOOK
+    INTEREST[CALLS - 1].load(Ordering::Relaxed) & HOOK != 0
 }
 
 /// Whether the hook wants to see this call.
@@ -100,15 +109,33 @@ struct Chosen;
 
 impl Hook<Thread> for Chosen {
     fn enter(&self, t: &Thread, call: &mut Call) -> Action {
-        if PROCESS.injects() { Inject.enter(t, call) } else { Trace.enter(t, call) }
+        if PROCESS.traces() {
+            Trace.enter(t, call)
+        } else if PROCESS.injects() {
+            Inject.enter(t, call)
+        } else {
+            Libraries.enter(t, call)
+        }
     }
 
     fn exit(&self, t: &Thread, call: &Call, result: i64) -> i64 {
-        if PROCESS.injects() { Inject.exit(t, call, result) } else { Trace.exit(t, call, result) }
+        if PROCESS.traces() {
+            Trace.exit(t, call, result)
+        } else if PROCESS.injects() {
+            Inject.exit(t, call, result)
+        } else {
+            Libraries.exit(t, call, result)
+        }
     }
 
     fn cancelled(&self, t: &Thread) {
-        if PROCESS.injects() { Inject.cancelled(t) } else { Trace.cancelled(t) }
+        if PROCESS.traces() {
+            Trace.cancelled(t);
+        } else if PROCESS.injects() {
+            Inject.cancelled(t);
+        } else {
+            Libraries.cancelled(t);
+        }
     }
 }
 

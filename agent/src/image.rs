@@ -10,6 +10,7 @@
 //! base - STUBS_SIZE         stubs: calls that return to their sites directly (`near.rs`)
 //! base                      the image: read-execute, then read-write data
 //!
+//! region - n * HOOK_ROOM    hook library n
 //! region                    thread blocks, mapped one by one
 //! region + ARENA_OFFSET     the arena shared with the supervisor
 //! ```
@@ -19,6 +20,7 @@ use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use crossgate_wire::arena::STUBS_SIZE;
+use crossgate_wire::hooks::HOOK_ROOM;
 
 unsafe extern "C" {
     /// First byte of the image (agent/image.ld).
@@ -62,11 +64,18 @@ pub fn arena() -> u64 {
     blocks() + ARENA_OFFSET
 }
 
+/// Address of hook library `index`: below the blocks.
+pub fn library(index: usize) -> u64 {
+    blocks() - (index as u64 + 1) * HOOK_ROOM
+}
+
 /// Whether `[start, start + len)` touches the agent's memory.
 pub fn overlaps(start: u64, len: u64) -> bool {
     let arena_end = arena() + crate::process::PROCESS.arena_len();
     let touches = |part: Range<u64>| start < part.end && start.saturating_add(len) > part.start;
-    touches(stubs().start..end()) || touches(blocks()..arena_end)
+    let libraries = u64::from(crate::process::PROCESS.control().hooks.count);
+    let start_of_libraries = blocks() - libraries * HOOK_ROOM;
+    touches(stubs().start..end()) || touches(start_of_libraries..arena_end)
 }
 
 /// What the agent tells the launcher when it stops itself with `int3` at start: rax holds one

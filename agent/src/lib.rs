@@ -12,7 +12,7 @@
 //! - a child of a fork has all of this memory and one task.
 //!
 //! The life of a call: a site's trampoline → `arch/x86_64/entry.rs` → `dispatch.rs` →
-//! the hook (`trace.rs`, `inject.rs`) and `virtualize.rs` → the gate → back the same way.
+//! the hook (`trace.rs`, `inject.rs`, `library.rs`) and `virtualize.rs` → the gate → back the same way.
 #![no_std]
 
 pub mod arch {
@@ -30,6 +30,8 @@ pub mod filter;
 pub mod image;
 #[cfg(target_os = "none")]
 pub mod inject;
+#[cfg(target_os = "none")]
+pub mod library;
 #[cfg(target_os = "none")]
 pub mod near;
 #[cfg(target_os = "none")]

@@ -14,6 +14,7 @@ pub static PROCESS: Process = Process {
     rings: AtomicU32::new(0),
     traces: AtomicBool::new(false),
     injects: AtomicBool::new(false),
+    libraries: AtomicBool::new(false),
     fast: AtomicBool::new(false),
     filtered: AtomicBool::new(false),
     bound: AtomicBool::new(false),
@@ -34,6 +35,7 @@ pub struct Process {
     rings: AtomicU32,
     traces: AtomicBool,
     injects: AtomicBool,
+    libraries: AtomicBool,
     fast: AtomicBool,
     filtered: AtomicBool,
     bound: AtomicBool,
@@ -52,6 +54,7 @@ impl Process {
         self.rings.store(rings, Ordering::Relaxed);
         let control = self.control();
         self.traces.store(control.hook == HookKind::Trace as u32, Ordering::Relaxed);
+        self.libraries.store(control.hook == HookKind::Library as u32, Ordering::Relaxed);
         self.injects.store(control.hook == HookKind::Inject as u32, Ordering::Relaxed);
         self.fast.store(control.mode == Mode::Fast as u32, Ordering::Relaxed);
     }
@@ -125,6 +128,11 @@ impl Process {
     /// Whether something may be injected into calls.
     pub fn injects(&self) -> bool {
         self.injects.load(Ordering::Relaxed)
+    }
+
+    /// Whether hook libraries may see calls.
+    pub fn has_libraries(&self) -> bool {
+        self.libraries.load(Ordering::Relaxed)
     }
 
     /// How sites are found.

@@ -24,7 +24,7 @@ use crate::process::PROCESS;
 use crate::sync::Lock;
 use crate::sys::{self, errno, nr};
 use crate::thread::{Phase, SS_DISABLE, Thread};
-use crate::{bare, dispatch, filter, image, sites, task, trace, uaccess, virtualize};
+use crate::{bare, dispatch, filter, image, library, sites, task, trace, uaccess, virtualize};
 
 /// Signals are 1 to 64.
 pub const SIGNALS: usize = 64;
@@ -53,12 +53,14 @@ pub const fn bit(signal: i32) -> u64 {
 
 /// Every signal.
 pub const ALL: u64 = !0;
-/// Every signal but SIGSYS, by which a program's filter may still report a call we make on
-/// its behalf.
-pub const ALL_BUT_SIGSYS: u64 = !bit(SIGSYS);
-/// What a special call blocks: every signal, but SIGSYS where a filter may raise it.
+/// By which a processor reports what cannot be done.
+const FAULTS: u64 = bit(SIGSEGV) | bit(SIGBUS) | bit(SIGFPE) | bit(SIGILL);
+/// What a special call blocks: every signal, but SIGSYS where a filter may raise it for a call
+/// we make on the program's behalf, and faults where they may be a hook library's.
 pub fn closed() -> u64 {
-    if PROCESS.is_filtered() { ALL_BUT_SIGSYS } else { ALL }
+    let by_filter = if PROCESS.is_filtered() { bit(SIGSYS) } else { 0 };
+    let by_library = if PROCESS.has_libraries() { FAULTS } else { 0 };
+    !(by_filter | by_library)
 }
 
 /// What no mask can contain.
@@ -179,8 +181,12 @@ fn ends_by_default(signal: i32) -> bool {
 }
 
 /// Whether the kernel must call us for `signal` even when the program has the default
-/// action: when a trace is to show the signal that ends a process.
+/// action: when a trace is to show the signal that ends a process, and when it may be the fault
+/// of a hook library.
 fn wrap_default(signal: i32) -> bool {
+    if PROCESS.has_libraries() {
+        return matches!(signal, SIGSEGV | SIGBUS | SIGFPE | SIGILL);
+    }
     PROCESS.traces() && signal < 32 && signal != SIGKILL && ends_by_default(signal)
 }
 
@@ -239,7 +245,7 @@ pub fn take_sigsys(t: &Thread) {
 /// At the start of a program (or of a task whose handlers were cleared): wraps the default
 /// actions a trace wants to see.
 pub fn take_defaults(t: &Thread) {
-    if !PROCESS.traces() {
+    if !PROCESS.traces() && !PROCESS.has_libraries() {
         return;
     }
     for signal in 1..32 {
@@ -313,7 +319,9 @@ pub unsafe extern "C" fn on_signal(frame: *mut SignalFrame) {
     let (frame, t) = unsafe { (&mut *frame, Thread::of_signal_stack(frame as u64)) };
     let reading = uaccess::begin_handler(t, &mut frame.uc.context);
     // The fault of a read of the agent's is no signal of the program's.
-    if !(reading && is_fault(&frame.info)) {
+    let handled = is_fault(&frame.info)
+        && (reading || library::faulted(t, frame.info.signo, &mut frame.uc.context));
+    if !handled {
         deliver(t, frame);
     }
     uaccess::end_handler(t);
@@ -362,6 +370,10 @@ enum Settled {
 /// the interrupted call had set for its own duration, if any.
 fn settle(t: &'static Thread, c: &mut Context, mask: &mut u64) -> Settled {
     let ip = c.rip;
+    if t.library.get() != 0 {
+        // A hook library's code, or what it called.
+        return Settled::Hold;
+    }
     if ip < image::base() || ip >= image::end() {
         // The program's own code, a trampoline, or a stub.
         sites::settle(c);

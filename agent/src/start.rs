@@ -17,7 +17,7 @@ use crate::process::PROCESS;
 use crate::signals::{self, bit, number::SIGSYS};
 use crate::sys::{self, nr};
 use crate::thread::{Phase, Thread};
-use crate::{dispatch, inject, sites, trace, uaccess};
+use crate::{dispatch, inject, library, sites, trace, uaccess};
 
 /// Stack of [`start`], until the first block takes over. The linker script puts it in front
 /// of [`START_STACK_END`].
@@ -99,7 +99,7 @@ pub unsafe extern "C" fn start(stack: *const u64) -> *const Regs {
     let mut inherited = signals::Action::DEFAULT;
     signals::set_kernel_action(t, SIGSYS, None, Some(&mut inherited));
     PROCESS.set_sigsys_ignored(inherited.handler == 1);
-    let mask = sys::set_mask(t, signals::ALL);
+    let mask = sys::set_mask(t, signals::closed());
     t.sigsys_blocked.set(mask & bit(SIGSYS) != 0);
 
     const PR_GET_SECCOMP: u64 = 21;
@@ -112,7 +112,7 @@ pub unsafe extern "C" fn start(stack: *const u64) -> *const Regs {
     dispatch::fill_interest();
     // In fast mode a call may go unseen that ignores or blocks faults, and without a trace
     // their default action is the kernel's.
-    if PROCESS.traces() && PROCESS.mode() == Mode::Exhaustive {
+    if (PROCESS.traces() || PROCESS.has_libraries()) && PROCESS.mode() == Mode::Exhaustive {
         uaccess::start_direct();
     }
     signals::adopt(t, true);
@@ -120,6 +120,7 @@ pub unsafe extern "C" fn start(stack: *const u64) -> *const Regs {
     PROCESS.counters().execs.fetch_add(1, Ordering::Relaxed);
     // SAFETY: as above.
     inject::start(t, unsafe { auxiliary(stack, AT_BASE) }.unwrap_or(0));
+    library::start(t);
     trace::task_started(t, 0);
     if PROCESS.mode() == Mode::Fast {
         sites::scan(t, 0, u64::MAX);
@@ -140,18 +141,30 @@ fn map_arena(rings: u32) {
     // Whatever descriptors the last program left for this one, it must not see them.
     let (arena, image) = Params::halves(&PARAMS.descriptors);
     let mapped = arena > 0 && map_at_its_place(arena - 1, sys::MAP_FIXED_NOREPLACE) == 0;
+    let whole = mapped && is_arena();
+    if whole {
+        PROCESS.set_arena(image::arena() as *mut u8, rings);
+        map_libraries(arena - 1);
+    }
     for descriptor in [arena, image].into_iter().filter(|&d| d > 0) {
         sys::call2(nr::CLOSE, u64::from(descriptor - 1), 0);
     }
-    if !mapped || !is_arena() {
+    if !whole {
         // Reserved first, so that mapping it cannot fail once it is there.
         let size = PARAMS.arena_size.load(Ordering::Relaxed);
         if !mapped && !sys::map_at(image::arena(), size, 0) {
             fail(nr::MMAP, sys::errno::ENOMEM);
         }
-        receive_arena();
+        receive_arena(rings);
     }
-    PROCESS.set_arena(image::arena() as *mut u8, rings);
+}
+
+/// Maps the hook libraries out of the arena's file.
+fn map_libraries(arena: u32) {
+    let result = library::map(arena);
+    if result < 0 {
+        fail(nr::MMAP, result);
+    }
 }
 
 /// Maps the arena by its descriptor; gives 0 or `-errno`.
@@ -172,7 +185,7 @@ fn is_arena() -> bool {
 }
 
 /// Receives the arena's descriptor from the launcher and maps it over its reserved place.
-fn receive_arena() {
+fn receive_arena(rings: u32) {
     const AF_UNIX: u64 = 1;
     const SOCK_DGRAM_CLOEXEC: u64 = 0x8_0002;
     const MAP_FIXED: u64 = 0x10;
@@ -212,11 +225,13 @@ fn receive_arena() {
         fail(nr::RECVMSG, got);
     }
     let mapped = map_at_its_place(arena, MAP_FIXED);
-    sys::call2(nr::CLOSE, u64::from(arena), 0);
     if mapped < 0 {
         fail(nr::MMAP, mapped);
     }
     if !is_arena() {
         fail(nr::MMAP, sys::errno::EINVAL);
     }
+    PROCESS.set_arena(image::arena() as *mut u8, rings);
+    map_libraries(arena);
+    sys::call2(nr::CLOSE, u64::from(arena), 0);
 }

@@ -17,7 +17,7 @@ use crate::process::PROCESS;
 use crate::signals::{self, Action, bit, number::SIGSYS};
 use crate::sys::{self, errno::*, nr};
 use crate::thread::{Birth, Phase, SS_DISABLE, Thread};
-use crate::{image, inject, request, sites, trace, uaccess};
+use crate::{image, inject, library, request, sites, trace, uaccess};
 
 const CLONE_VM: u64 = 0x100;
 const CLONE_SIGHAND: u64 = 0x800;
@@ -107,6 +107,7 @@ pub fn create(t: &'static Thread, regs: &Regs, mask: u64) -> i64 {
     child.saved().set(saved);
     child.set_phase(Phase::Agent);
     inject::prepare_child(t, child);
+    library::prepare_child(child);
 
     let [a, b, c, d, e, f] = t.args.get();
     let call = [t.nr.get(), a, b, c, d, e, f];
@@ -183,6 +184,7 @@ pub unsafe extern "C" fn child_start(t: *const Thread) -> *const Regs {
         introduce(t, &birth);
     }
     trace::task_started(t, birth.parent);
+    library::task_begins(t, birth.own_memory);
     t.set_phase(Phase::Boundary);
     signals::release_held(t, t.start_mask.get());
     t.saved().as_ptr()
@@ -210,6 +212,7 @@ pub fn point_gs_here(t: &'static Thread) {
 
 /// `exit` of a task. Comes back only when a filter of the program's refuses it.
 pub fn exit(t: &Thread) -> i64 {
+    library::task_ends(t);
     trace::task_leaves(t);
     end(t)
 }
@@ -217,6 +220,7 @@ pub fn exit(t: &Thread) -> i64 {
 /// `exit_group`. The memory of the process goes with it, unless it is a process that shares
 /// the memory of another: then its block and table are free again.
 pub fn exit_group(t: &Thread) -> i64 {
+    library::task_ends(t);
     let birth = t.birth.get();
     if birth.process && !birth.own_memory {
         end(t)

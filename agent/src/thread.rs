@@ -119,6 +119,14 @@ pub struct Thread {
     pub execs: Cell<u64>,
     /// Signal mask a new task starts with.
     pub start_mask: Cell<u64>,
+    /// The stack pointer to which a failing library's caller returns.
+    pub library_rsp: Cell<u64>,
+    /// One more than the index of the library that is running.
+    pub library: Cell<u32>,
+    /// A bit for each library that waits for the end of the call.
+    pub watchers: Cell<u32>,
+    /// The signal by which a library failed, and where.
+    pub library_fault: Cell<(u64, u64)>,
     /// What kind of task this is, for its first steps.
     pub birth: Cell<Birth>,
     /// The ring this task writes to.
@@ -235,6 +243,10 @@ impl Thread {
                     bare_return: Cell::new(0),
                     execs: Cell::new(0),
                     start_mask: Cell::new(0),
+                    library_rsp: Cell::new(0),
+                    library: Cell::new(0),
+                    watchers: Cell::new(0),
+                    library_fault: Cell::new((0, 0)),
                     birth: Cell::new(Birth {
                         own_memory: false,
                         process: false,

@@ -91,6 +91,19 @@ pub fn injected(t: &Thread, fill: impl FnOnce(&mut Writer)) {
     record(t, Kind::Inject, EXIT_BYTES + BYTES, fill);
 }
 
+/// A hook library has something to say.
+pub fn log(t: &Thread, hook: u32, text: &[u8]) {
+    let text = &text[..text.len().min(MOST_BYTES)];
+    record(t, Kind::Log, EXIT_BYTES + text.len().next_multiple_of(8), |w| {
+        w.word(u64::from(hook) | (text.len() as u64) << 32);
+        let (words, rest) = text.as_chunks::<8>();
+        w.bytes(words.as_flattened());
+        let mut last = [0; 8];
+        last[..rest.len()].copy_from_slice(rest);
+        w.bytes(&last);
+    });
+}
+
 /// A task runs for the first time.
 pub fn task_started(t: &Thread, parent: i32) {
     if PROCESS.traces() && !t.silent.get() {

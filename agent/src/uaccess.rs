@@ -267,6 +267,25 @@ pub fn put<T: Plain>(t: &Thread, address: u64, value: &T) -> Result<(), i64> {
     if done == len as i64 { Ok(()) } else { Err(errno::EFAULT) }
 }
 
+/// Copies bytes to `address`; gives how many could be written. The copy stops at the first page
+/// that cannot be written.
+pub fn write(t: &Thread, address: u64, bytes: &[u8]) -> usize {
+    let mut done = 0;
+    while done < bytes.len() {
+        let at = address.wrapping_add(done as u64);
+        let len = (bytes.len() - done).min((PAGE - at % PAGE) as usize) as u64;
+        let local = IoVec { base: bytes[done..].as_ptr() as u64, len };
+        let remote = IoVec { base: at, len };
+        let (local, remote) = ((&raw const local) as u64, (&raw const remote) as u64);
+        let got = sys::call(nr::PROCESS_VM_WRITEV, [t.pid.get() as u64, local, 1, remote, 1, 0]);
+        if got != len as i64 {
+            break;
+        }
+        done += len as usize;
+    }
+    done
+}
+
 /// Types that are nothing but integers, without padding.
 ///
 /// # Safety

@@ -2,12 +2,16 @@
 //! of the mechanism; that it behaves is the proof of it. `--stats` shows that the agents were
 //! there: what they counted, in the layout of `perf stat`.
 
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::{Args, ValueEnum};
+use crossgate_launch::library::{self, Library};
 use crossgate_launch::wire::arena::{Counters, Geometry};
+use crossgate_launch::wire::hooks::MOST_HOOKS;
 use crossgate_launch::wire::{Record, arena::CALLS};
 use crossgate_launch::{
     Ending, Error, HookKind, Linger, Observer, Options, Program, SiteReport, Task,
@@ -28,25 +32,79 @@ pub struct Run {
     /// Write these counts to FILE instead of standard error
     #[arg(short, long, value_name = "FILE", requires = "stats")]
     output: Option<PathBuf>,
+    /// Load a hook library, with what it is to be told; may be given more than once: the first
+    /// one sees a call first
+    #[arg(long, value_name = "LIBRARY[:ARGUMENT]")]
+    hook: Vec<OsString>,
+    /// When a hook crashes or gives itself up
+    #[arg(long, value_enum, default_value_t = OnFault::End, requires = "hook")]
+    on_hook_fault: OnFault,
+    /// Write what hooks log to FILE instead of standard error
+    #[arg(long, value_name = "FILE", requires = "hook")]
+    hook_log: Option<PathBuf>,
     #[command(flatten)]
     target: Target,
 }
+
+/// What becomes of a program whose hook fails.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum OnFault {
+    /// The program is ended, with status 125
+    End,
+    /// The hook is left out from then on
+    Continue,
+}
+
+/// Tasks at a time whose hooks can log.
+const RINGS: u32 = 1024;
+const RING_SIZE: u32 = 64 << 10;
 
 impl Run {
     /// Runs the program; gives its exit code.
     pub fn execute(self) -> Result<u8, Error> {
         let program = Program::find(&self.target.program)?;
-        let options = pass_options(&self.target);
+        let mut options = pass_options(&self.target);
+        if !self.hook.is_empty() {
+            options.hook = HookKind::Library;
+            options.libraries = self.libraries()?;
+            options.goes_on = self.on_hook_fault == OnFault::Continue;
+            options.geometry = Geometry { rings: RINGS, ring_size: RING_SIZE };
+            options.linger = Linger::Wait;
+        }
+        let log: Box<dyn Write> = match &self.hook_log {
+            Some(path) => create(path, "log")?,
+            None => Box::new(io::stderr()),
+        };
         let out = match &self.output {
             Some(path) => create(path, "counts")?,
             None => Box::new(io::stderr()),
         };
-        let mut silent = Silent::default();
+        let mut silent = Silent { counts: Counts::new(), log: BufWriter::new(log), failed: None };
         let ending = crossgate_launch::run(&program, &options, &mut silent)?;
+        silent.pause();
+        if let Some(e) = &silent.failed {
+            say(&format!("the hooks' log is not complete: writing it failed: {e}"));
+        }
         if self.stats {
             self.print(&silent.counts, out);
         }
         Ok(ending.code())
+    }
+
+    /// Reads the hook libraries.
+    fn libraries(&self) -> Result<Vec<Library>, Error> {
+        if self.hook.len() > MOST_HOOKS {
+            return Err(Error::own(format!("there can be {MOST_HOOKS} hooks at most")));
+        }
+        self.hook
+            .iter()
+            .map(|word| {
+                let word = word.as_bytes();
+                let end = word.iter().position(|&b| b == b':').unwrap_or(word.len());
+                let argument = word.get(end + 1..).unwrap_or_default();
+                library::read(Path::new(OsStr::from_bytes(&word[..end])), argument)
+            })
+            .collect()
     }
 
     fn print(&self, counts: &Counts, mut out: Box<dyn Write>) {
@@ -82,6 +140,8 @@ pub fn pass_options(target: &Target) -> Options {
         report_sites: false,
         interest: Box::new([false; CALLS]),
         rules: None,
+        libraries: Vec::new(),
+        goes_on: false,
         geometry: Geometry { rings: 0, ring_size: 0 },
         linger: Linger::Background,
     }
@@ -116,14 +176,46 @@ fn report(program: &str, counts: &Counts) -> String {
     text + "\n"
 }
 
-/// Sees nothing but what the user must know, and the counts.
-#[derive(Default)]
+/// Sees nothing but what the user must know, the counts, and what hooks log.
 struct Silent {
     counts: Counts,
+    log: BufWriter<Box<dyn Write>>,
+    failed: Option<io::Error>,
+}
+
+impl Silent {
+    fn write(&mut self, text: &[u8]) {
+        // What a hook logs may come from the program: nothing in it commands a terminal.
+        let text = text.strip_suffix(b"\n").unwrap_or(text);
+        let mut line = Vec::with_capacity(text.len() + 1);
+        for &byte in text {
+            match byte {
+                b'\t' | 0x20..=0x7e | 0x80.. => line.push(byte),
+                _ => line.extend_from_slice(format!("\\x{byte:02x}").as_bytes()),
+            }
+        }
+        line.push(b'\n');
+        if self.failed.is_none()
+            && let Err(e) = self.log.write_all(&line)
+        {
+            self.failed = Some(e);
+        }
+    }
 }
 
 impl Observer for Silent {
-    fn record(&mut self, _: Task, _: &Record, _: &[u8]) {}
+    fn record(&mut self, _: Task, record: &Record, _: &[u8]) {
+        if let Record::Log { text, .. } = record {
+            self.write(text);
+        }
+    }
+    fn pause(&mut self) {
+        if self.failed.is_none()
+            && let Err(e) = self.log.flush()
+        {
+            self.failed = Some(e);
+        }
+    }
     fn executed(&mut self, _: i32, _: i32) {}
     fn task_gone(&mut self, _: Task) {}
     fn process_gone(&mut self, _: i32, _: Option<Ending>) {}
@@ -132,6 +224,7 @@ impl Observer for Silent {
         self.counts = counters.read().to_vec();
     }
     fn note(&mut self, text: &str) {
+        self.pause();
         say(text);
     }
 }

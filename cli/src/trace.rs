@@ -354,7 +354,8 @@ impl Observer for Printer<'_> {
                     state.signal = number.map(i32::from_ne_bytes);
                 }
             }
-            Record::TaskStart { .. } | Record::Inject { .. } | Record::Pad => {}
+            Record::TaskStart { .. } | Record::Inject { .. } | Record::Log { .. } | Record::Pad => {
+            }
         }
     }
 

@@ -5,6 +5,7 @@
 #![no_std]
 
 /// One system call, as the program is about to make it.
+#[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call {
     /// Call number. A hook may change it.

@@ -1,13 +1,16 @@
 //! Making the arena: the memfd, its first contents, the supervisor's own mapping; and the file
 //! of the agent's image beside it.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 use std::process::id;
 use std::ptr;
 use std::sync::atomic::Ordering;
 
 use crossgate_wire::arena::{CONTROL_SIZE, Geometry, MAGIC, SCRATCH_SIZE};
+use crossgate_wire::hooks::HookImage;
 use crossgate_wire::{Arena, Control, Rules};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::stat::fstat;
@@ -15,6 +18,7 @@ use nix::unistd::ftruncate;
 
 use crate::error::{Error, Result, reason};
 use crate::image;
+use crate::library::Library;
 use crate::supervise::Options;
 
 /// The arena of a tree, mapped here, and the descriptor that each new image receives.
@@ -35,6 +39,8 @@ impl OwnArena {
         let geometry = options.geometry;
         let fd = memfd_create("crossgate", MFdFlags::MFD_CLOEXEC).map_err(|e| own("create", e))?;
         ftruncate(&fd, geometry.size() as i64).map_err(|e| own("size", e))?;
+        let images = write_libraries(&fd, geometry.size() as u64, &options.libraries)
+            .map_err(|e| Error::own(format!("cannot write the hooks: {e}")))?;
         // SAFETY: a new shared mapping at an address of the kernel's choice.
         let base = unsafe {
             libc::mmap(
@@ -69,6 +75,9 @@ impl OwnArena {
             (*control).reachable = u32::from(reachable);
             (*control).arena_descriptor = fd.as_raw_fd() as u32;
             (*control).image_descriptor = image.as_ref().map_or(0, |i| i.as_raw_fd() as u32);
+            (*control).hooks.count = images.len() as u32;
+            (*control).hooks.goes_on = u32::from(options.goes_on);
+            (&mut (*control).hooks.images)[..images.len()].copy_from_slice(&images);
             (*control).magic = MAGIC;
             if let Some(rules) = &options.rules {
                 let at = base.cast::<u8>().add(CONTROL_SIZE + SCRATCH_SIZE);
@@ -115,6 +124,29 @@ impl OwnArena {
     pub fn geometry(&self) -> Geometry {
         self.geometry
     }
+}
+
+/// Writes libraries into the file behind the arena, from `end` on; no program has that mapped
+/// for writing.
+fn write_libraries(fd: &OwnedFd, end: u64, libraries: &[Library]) -> io::Result<Vec<HookImage>> {
+    const PAGE: u64 = 4096;
+    let file = File::from(fd.try_clone()?);
+    let mut at = end.next_multiple_of(PAGE);
+    let mut images = Vec::new();
+    for library in libraries {
+        let mut image = library.image;
+        image.offset = at;
+        file.write_all_at(&library.bytes, at)?;
+        image.relocations = at + image.size;
+        let words = library.relocations.iter().flat_map(|r| [r.at, r.addend, r.to]);
+        let bytes: Vec<u8> = words.flat_map(u64::to_ne_bytes).collect();
+        file.write_all_at(&bytes, image.relocations)?;
+        at = (image.relocations + bytes.len() as u64).next_multiple_of(PAGE);
+        // What is mapped must be there to its last page.
+        file.set_len(at)?;
+        images.push(image);
+    }
+    Ok(images)
 }
 
 impl Drop for OwnArena {

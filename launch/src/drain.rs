@@ -238,7 +238,8 @@ fn time_of(record: &Record) -> Option<u64> {
         | Record::Cancel { tsc }
         | Record::Signal { tsc, .. }
         | Record::TaskStart { tsc, .. }
-        | Record::Inject { tsc, .. } => Some(*tsc),
+        | Record::Inject { tsc, .. }
+        | Record::Log { tsc, .. } => Some(*tsc),
     }
 }
 

@@ -10,6 +10,7 @@ pub mod drain;
 pub mod error;
 pub mod image;
 pub mod inject;
+pub mod library;
 mod namespaces;
 pub mod program;
 pub mod scan;

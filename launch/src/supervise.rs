@@ -31,6 +31,7 @@ use crate::arena::OwnArena;
 use crate::drain::{Drain, wake};
 use crate::error::{Error, Result};
 use crate::inject::{Descriptors, Inherited, Injector, Refusal};
+use crate::library::Library;
 use crate::namespaces;
 use crate::program::Program;
 use crate::scan::{self, Scanner};
@@ -55,6 +56,10 @@ pub struct Options {
     pub interest: Box<[bool; CALLS]>,
     /// What is injected, with [`HookKind::Inject`].
     pub rules: Option<Rc<Rules>>,
+    /// Hook libraries, with [`HookKind::Library`].
+    pub libraries: Vec<Library>,
+    /// Whether a library that fails ends the program, or is left out from then on.
+    pub goes_on: bool,
     /// Sizes of the rings.
     pub geometry: Geometry,
     /// What happens when the first program ends before its descendants.
@@ -659,6 +664,9 @@ impl Supervisor<'_> {
                 bytes.len() as i64
             });
             self.reply(index, result);
+        } else if kind == RequestKind::HookFailed as u32 {
+            self.reply(index, 0);
+            self.hook_failed(pid, args);
         } else if kind == RequestKind::Untraced as u32 {
             self.reply(index, 0);
             let path = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
@@ -676,6 +684,28 @@ impl Supervisor<'_> {
         } else {
             self.reply(index, -i64::from(libc::EINVAL));
         }
+    }
+
+    /// A hook library failed in a process.
+    fn hook_failed(&mut self, pid: Pid, [library, why, offset, nr]: [u64; 4]) {
+        let Some(library) = self.options.libraries.get(library as usize) else { return };
+        let name = String::from_utf8_lossy(library.name()).escape_debug().to_string();
+        let call = crossgate_syscalls::x86_64::lookup(nr)
+            .map_or_else(|| format!("call {nr}"), |call| call.name.to_owned());
+        let how = match i32::try_from(why as i64) {
+            Ok(refused @ ..0) => {
+                let errno = Errno::from_raw(-refused);
+                format!("its crossgate_hook_init says {}", errno.desc())
+            }
+            Ok(0) => format!("it gave itself up in {call}"),
+            Ok(signal) => {
+                let signal = Signal::try_from(signal).map_or("a signal", Signal::as_str);
+                format!("{signal} at {offset:#x} of it, in {call}")
+            }
+            Err(_) => "for a reason unknown".into(),
+        };
+        let then = if self.options.goes_on { "goes on without it" } else { "is ended" };
+        self.observer.note(&format!("hook {name} failed in pid {pid}: {how}; the program {then}"));
     }
 
     /// A new task introduces itself. Gives its ids as we see them, or `-errno`.

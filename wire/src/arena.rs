@@ -3,6 +3,7 @@
 
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
+use crate::hooks::Hooks;
 use crate::inject::{RULES_SIZE, Rules};
 use crate::ring::RingHeader;
 
@@ -45,6 +46,8 @@ pub enum HookKind {
     Trace = 1,
     /// Calls get other results, signals and delays, as the arena's [`Rules`] say.
     Inject = 2,
+    /// Hook libraries see the calls that they subscribe to.
+    Library = 3,
 }
 
 /// Sizes of the parts of an arena that vary. All in bytes or counts.
@@ -119,6 +122,8 @@ pub struct Control {
     pub counters: Counters,
     /// Per call number: [`INTEREST_NONE`] or [`INTEREST_HOOK`].
     pub interest: [u8; CALLS],
+    /// Hook libraries, with [`HookKind::Library`].
+    pub hooks: Hooks,
     /// Requests of tasks to the supervisor.
     pub requests: [Request; REQUESTS],
 }
@@ -197,6 +202,10 @@ pub enum RequestKind {
     /// Which instruction before the site at `args[0]` (the call instruction's address) may
     /// run elsewhere? Answer: its length, its bytes in `data`; or `-errno`.
     Relocate = 7,
+    /// Hook library `args[0]` failed in call number `args[3]`: by signal `args[1]` at offset
+    /// `args[2]` of it, by giving itself up (zero), or by refusing to start (`-errno`). No
+    /// answer.
+    HookFailed = 10,
     /// `pid` made process `args[0]`, as it sees it. No answer.
     Child = 9,
     /// The task, and what it executes, runs without the agent from here: because the

@@ -10,6 +10,7 @@
 #![no_std]
 
 pub mod arena;
+pub mod hooks;
 pub mod inject;
 pub mod record;
 pub mod ring;

@@ -24,6 +24,8 @@ pub enum Kind {
     /// Something is injected into the call of the last `Enter`: the rule and which of its
     /// results, the number of this call among those of the task, the task's place in the tree.
     Inject = 6,
+    /// What a hook library has to say: the library's index, the text.
+    Log = 7,
 }
 
 impl Kind {
@@ -36,6 +38,7 @@ impl Kind {
             4 => Self::Signal,
             5 => Self::TaskStart,
             6 => Self::Inject,
+            7 => Self::Log,
             _ => return None,
         })
     }
@@ -169,6 +172,15 @@ pub enum Record<'a> {
         /// [`crate::inject::Lineage::text`] of the task.
         task: &'a [u8],
     },
+    /// See [`Kind::Log`].
+    Log {
+        /// Time stamp counter when it was said.
+        tsc: u64,
+        /// Index of the library.
+        hook: u32,
+        /// What it says.
+        text: &'a [u8],
+    },
 }
 
 fn word(bytes: &[u8], at: usize) -> Option<u64> {
@@ -226,6 +238,12 @@ impl<'a> Record<'a> {
                     occurrence: second as u32,
                     task: body.get(from..from + (second >> 32) as usize)?,
                 }
+            }
+            Kind::Log => {
+                let first = word(body, HEADER)?;
+                let from = HEADER + 8;
+                let text = body.get(from..from + (first >> 32) as usize)?;
+                Self::Log { tsc, hook: first as u32, text }
             }
         };
         Some((record, len))

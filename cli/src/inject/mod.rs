@@ -342,7 +342,8 @@ impl Observer for Log<'_> {
             Record::Cancel { .. } => {
                 self.calls.remove(&task);
             }
-            Record::Signal { .. } | Record::TaskStart { .. } | Record::Pad => {}
+            Record::Signal { .. } | Record::TaskStart { .. } | Record::Log { .. } | Record::Pad => {
+            }
         }
     }
 

@@ -8,4 +8,6 @@ pub mod encode;
 pub mod entry;
 pub mod frame;
 #[cfg(target_os = "none")]
+pub mod library;
+#[cfg(target_os = "none")]
 pub mod segment;

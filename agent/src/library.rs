@@ -1,0 +1,388 @@
+//! Hook libraries: the user's own code in the process.
+//!
+//! Owns: mapping libraries, calling them in order, the functions that they may call
+//! (`crossgate.h`), and what happens when one fails. A library has no libc and makes no calls of
+//! its own; it sees the calls that it subscribed to, on the agent's stack of the calling task,
+//! with the program's signals held back.
+
+use core::ffi::c_char;
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+use crossgate_hook::{Action, Call, Hook};
+use crossgate_wire::RequestKind;
+use crossgate_wire::arena::CALLS;
+use crossgate_wire::hooks::{
+    ANSWER, FUNCTIONS, HookImage, Hooks, ITSELF, MOST_HOOKS, MOST_PARTS, NO_FUNCTION,
+    PROCESS_BEGINS, Relocation, TASK_BEGINS, TASK_ENDS, TASK_STATE, WATCH,
+};
+
+use crate::arch::x86_64::frame::Context;
+use crate::arch::x86_64::library::{self as arch, failed_address};
+use crate::process::PROCESS;
+use crate::sys::{self, errno, nr};
+use crate::thread::{HOOK_STATE_SIZE, Thread};
+use crate::{dispatch, image, request, trace, uaccess};
+
+/// Exit status of a program that is ended because a library failed.
+const ENDED: u64 = 125;
+
+/// What of a library is needed at each call.
+struct Loaded {
+    enter: AtomicU64,
+    exit: AtomicU64,
+    task: AtomicU64,
+    vectors: AtomicU32,
+    /// It failed, and is left out.
+    failed: AtomicBool,
+    /// A bit for each call that it subscribed to.
+    calls: [AtomicU64; CALLS / 64],
+}
+
+static LOADED: [Loaded; MOST_HOOKS] = [const {
+    Loaded {
+        enter: AtomicU64::new(NO_FUNCTION),
+        exit: AtomicU64::new(NO_FUNCTION),
+        task: AtomicU64::new(NO_FUNCTION),
+        vectors: AtomicU32::new(0),
+        failed: AtomicBool::new(false),
+        calls: [const { AtomicU64::new(0) }; CALLS / 64],
+    }
+}; MOST_HOOKS];
+
+/// The library whose `crossgate_hook_init` is running; [`MOST_HOOKS`] for none.
+static BEGINNING: AtomicU32 = AtomicU32::new(MOST_HOOKS as u32);
+
+fn hooks() -> &'static Hooks {
+    &PROCESS.control().hooks
+}
+
+/// Those of this process, in order.
+fn loaded() -> impl DoubleEndedIterator<Item = (usize, &'static Loaded)> + ExactSizeIterator {
+    LOADED[..(hooks().count as usize).min(MOST_HOOKS)].iter().enumerate()
+}
+
+/// Maps the libraries, which lie behind the arena in its file, open as `fd`. Gives 0 or
+/// `-errno`.
+pub fn map(fd: u32) -> i64 {
+    for (index, _) in loaded() {
+        let result = map_one(fd, index, &hooks().images[index]);
+        if result < 0 {
+            return result;
+        }
+    }
+    0
+}
+
+fn map_one(fd: u32, index: usize, library: &HookImage) -> i64 {
+    let base = image::library(index);
+    let place = |offset: u64, len: u64, protection: u64, from: u64| {
+        let flags = sys::MAP_PRIVATE | sys::MAP_FIXED_NOREPLACE;
+        let at = base + offset;
+        let got = sys::call(nr::MMAP, [at, len, protection, flags, u64::from(fd), from]);
+        if got == at as i64 { 0 } else { got.min(errno::ENOMEM) }
+    };
+    for part in &library.parts[..(library.part_count as usize).min(MOST_PARTS)] {
+        let from = library.offset + part.offset;
+        let result = place(part.offset, part.len, part.protection, from);
+        if result < 0 {
+            return result;
+        }
+    }
+    let count = library.relocation_count as usize;
+    if count > 0 {
+        let len = (count * size_of::<Relocation>()) as u64;
+        let result = place(library.size, len, sys::READ, library.relocations);
+        if result < 0 {
+            return result;
+        }
+        // SAFETY: mapped just now, readable, a multiple of pages from the start of the slot; the
+        // launcher has written that many.
+        let table = unsafe {
+            core::slice::from_raw_parts((base + library.size) as *const Relocation, count)
+        };
+        for relocation in table {
+            let to = function_address(relocation.to).unwrap_or(base);
+            // SAFETY: the launcher has seen that the word lies in a writable part.
+            unsafe {
+                ((base + relocation.at) as *mut u64).write_unaligned(to + relocation.addend);
+            }
+        }
+        sys::call2(nr::MUNMAP, base + library.size, len);
+    }
+    let address = |offset: u64| if offset == NO_FUNCTION { NO_FUNCTION } else { base + offset };
+    let loaded = &LOADED[index];
+    loaded.enter.store(address(library.enter), Ordering::Relaxed);
+    loaded.exit.store(address(library.exit), Ordering::Relaxed);
+    loaded.task.store(address(library.task), Ordering::Relaxed);
+    loaded.vectors.store(library.vectors, Ordering::Relaxed);
+    0
+}
+
+/// Starts the libraries in a new program.
+pub fn start(t: &'static Thread) {
+    if !PROCESS.has_libraries() {
+        return;
+    }
+    clear_state(t);
+    for (index, _) in loaded() {
+        let library = &hooks().images[index];
+        BEGINNING.store(index as u32, Ordering::Relaxed);
+        let init = image::library(index) + library.init;
+        let argument = library.argument.as_ptr() as u64;
+        let result = call(t, index, init, [core::ptr::from_ref(t) as u64, argument, 0]);
+        BEGINNING.store(MOST_HOOKS as u32, Ordering::Relaxed);
+        // An `int`, of which the upper half of the register may hold anything.
+        if let Some(refused @ ..0) = result.map(|result| result as i32) {
+            fail(t, index, i64::from(refused) as u64, 0);
+        }
+    }
+    tell(t, TASK_BEGINS);
+}
+
+/// What libraries keep of a task begins with zeros.
+fn clear_state(t: &Thread) {
+    // SAFETY: the page is mapped with the block, and no library has seen it yet.
+    unsafe { t.hook_state().write_bytes(0, HOOK_STATE_SIZE) };
+}
+
+/// `child` is about to be made.
+pub fn prepare_child(child: &Thread) {
+    if PROCESS.has_libraries() {
+        clear_state(child);
+    }
+}
+
+/// A new task runs for the first time.
+pub fn task_begins(t: &Thread, own_memory: bool) {
+    if PROCESS.has_libraries() {
+        tell(t, if own_memory { PROCESS_BEGINS } else { TASK_BEGINS });
+    }
+}
+
+/// The task is about to make its last call.
+pub fn task_ends(t: &Thread) {
+    if PROCESS.has_libraries() {
+        tell(t, TASK_ENDS);
+    }
+}
+
+fn tell(t: &Thread, event: i64) {
+    if t.silent.get() {
+        return;
+    }
+    for (index, library) in loaded() {
+        let function = library.task.load(Ordering::Relaxed);
+        if function != NO_FUNCTION && !library.failed.load(Ordering::Relaxed) {
+            call(t, index, function, [core::ptr::from_ref(t) as u64, event as u64, 0]);
+        }
+    }
+}
+
+/// Calls a function of library `index`; `None` when it failed and the program goes on.
+fn call(t: &Thread, index: usize, function: u64, arguments: [u64; 3]) -> Option<i64> {
+    let vectors = LOADED[index].vectors.load(Ordering::Relaxed);
+    t.library.set(index as u32 + 1);
+    // SAFETY: the launcher has found the function in the library by its name, and its
+    // arguments are those of `crossgate.h`.
+    let result = unsafe { arch::call(function, arguments, vectors) };
+    t.library.set(0);
+    if result.is_none() {
+        let (signal, address) = t.library_fault.take();
+        fail(t, index, signal, address);
+    }
+    result
+}
+
+/// Library `index` has failed: by a signal at an address, by giving itself up (zero), or by
+/// refusing to start (`-errno`).
+fn fail(t: &Thread, index: usize, why: u64, address: u64) {
+    LOADED[index].failed.store(true, Ordering::Relaxed);
+    let offset = address.wrapping_sub(image::library(index));
+    request::tell(t, RequestKind::HookFailed, [index as u64, why, offset, t.nr.get()]);
+    if hooks().goes_on == 0 {
+        sys::exit_process(ENDED);
+    }
+}
+
+/// A fault came while a library was running: what it interrupted goes on where the library is
+/// given up. False when no library was.
+pub fn faulted(t: &Thread, signal: i32, c: &mut Context) -> bool {
+    if t.library.get() == 0 {
+        return false;
+    }
+    t.library_fault.set((signal as u64, c.rip));
+    c.rip = failed_address();
+    true
+}
+
+/// The hook that asks the libraries.
+pub struct Libraries;
+
+impl Hook<Thread> for Libraries {
+    fn enter(&self, t: &Thread, call_seen: &mut Call) -> Action {
+        t.nr.set(call_seen.nr);
+        t.watchers.set(0);
+        let mut result = 0i64;
+        for (index, library) in loaded() {
+            let nr = call_seen.nr as usize;
+            let word = library.calls[nr.min(CALLS - 1) / 64].load(Ordering::Relaxed);
+            if word & 1 << (nr.min(CALLS - 1) % 64) == 0 || library.failed.load(Ordering::Relaxed) {
+                continue;
+            }
+            let enter = library.enter.load(Ordering::Relaxed);
+            let arguments = [
+                core::ptr::from_ref(t) as u64,
+                core::ptr::from_mut(call_seen) as u64,
+                (&raw mut result) as u64,
+            ];
+            match call(t, index, enter, arguments).map(|action| i64::from(action as i32)) {
+                Some(ANSWER) => return Action::Answer(result),
+                Some(WATCH) if library.exit.load(Ordering::Relaxed) != NO_FUNCTION => {
+                    t.watchers.set(t.watchers.get() | 1 << index);
+                }
+                _ => {}
+            }
+        }
+        Action::Continue
+    }
+
+    fn exit(&self, t: &Thread, seen: &Call, mut result: i64) -> i64 {
+        let watchers = t.watchers.take();
+        if watchers == 0 {
+            return result;
+        }
+        for (index, library) in loaded().rev() {
+            if watchers & 1 << index == 0 || library.failed.load(Ordering::Relaxed) {
+                continue;
+            }
+            let exit = library.exit.load(Ordering::Relaxed);
+            let arguments =
+                [core::ptr::from_ref(t) as u64, core::ptr::from_ref(seen) as u64, result as u64];
+            result = call(t, index, exit, arguments).unwrap_or(result);
+        }
+        result
+    }
+
+    fn cancelled(&self, t: &Thread) {
+        // Whoever watches a call sees its end, also when it will begin again.
+        const ERESTARTSYS: i64 = -512;
+        let seen = Call { nr: t.nr.get(), args: t.args.get(), site: t.return_to.get() - 2 };
+        self.exit(t, &seen, ERESTARTSYS);
+    }
+}
+
+/// The address of a function in the order of [`FUNCTIONS`]; `None` for the library itself.
+fn function_address(index: u64) -> Option<u64> {
+    unsafe extern "C" {
+        fn memcpy();
+        fn memmove();
+        fn memset();
+        fn memcmp();
+        fn bcmp();
+        fn strlen();
+    }
+    const { assert!(FUNCTIONS.len() == 16) };
+    if index == ITSELF {
+        return None;
+    }
+    let functions: [*const (); 16] = [
+        subscribe as *const (),
+        read as *const (),
+        read_string as *const (),
+        write as *const (),
+        make_call as *const (),
+        pid as *const (),
+        tid as *const (),
+        task_state as *const (),
+        log as *const (),
+        give_up as *const (),
+        memcpy as *const (),
+        memmove as *const (),
+        memset as *const (),
+        memcmp as *const (),
+        bcmp as *const (),
+        strlen as *const (),
+    ];
+    functions.get(index as usize).map(|&function| function as u64)
+}
+
+// The functions of `crossgate.h`; it says what they do. `t` is what the library was given.
+
+extern "C" fn subscribe(number: i64) -> i64 {
+    let Some(library) = LOADED.get(BEGINNING.load(Ordering::Relaxed) as usize) else {
+        // Sites are patched by now for who does not want to know.
+        return errno::EPERM;
+    };
+    let all = number < 0;
+    let numbers = if all { 0..CALLS } else { number as usize..number as usize + 1 };
+    for nr in numbers {
+        let Some(word) = library.calls.get(nr / 64) else { return errno::EINVAL };
+        word.fetch_or(1 << (nr % 64), Ordering::Relaxed);
+        dispatch::subscribe(nr);
+    }
+    0
+}
+
+unsafe extern "C" fn read(t: &Thread, to: *mut u8, from: u64, len: usize) -> i64 {
+    // SAFETY: the library says that it has so much room there.
+    let into = unsafe { core::slice::from_raw_parts_mut(to, len) };
+    let got = uaccess::read(t, from, into);
+    if got == 0 && len > 0 { errno::EFAULT } else { got as i64 }
+}
+
+unsafe extern "C" fn read_string(t: &Thread, to: *mut u8, from: u64, size: usize) -> i64 {
+    const ENAMETOOLONG: i64 = -36;
+    if size == 0 {
+        return ENAMETOOLONG;
+    }
+    // SAFETY: as above.
+    let into = unsafe { core::slice::from_raw_parts_mut(to, size) };
+    let (len, more, fault) = uaccess::read_string(t, from, into);
+    if fault {
+        return errno::EFAULT;
+    }
+    if more || len == size {
+        return ENAMETOOLONG;
+    }
+    into[len] = 0;
+    len as i64
+}
+
+unsafe extern "C" fn write(t: &Thread, to: u64, from: *const u8, len: usize) -> i64 {
+    // SAFETY: the library says that so much is there.
+    let bytes = unsafe { core::slice::from_raw_parts(from, len) };
+    let done = uaccess::write(t, to, bytes);
+    if done == 0 && len > 0 { errno::EFAULT } else { done as i64 }
+}
+
+unsafe extern "C" fn make_call(_: &Thread, call: &Call) -> i64 {
+    sys::call(call.nr, call.args)
+}
+
+extern "C" fn pid(t: &Thread) -> i32 {
+    t.pid.get()
+}
+
+extern "C" fn tid(t: &Thread) -> i32 {
+    t.tid.get()
+}
+
+extern "C" fn task_state(t: &Thread) -> *mut u8 {
+    const { assert!(MOST_HOOKS * TASK_STATE <= HOOK_STATE_SIZE) };
+    let index = (t.library.get() as usize).saturating_sub(1);
+    t.hook_state().wrapping_add(index * TASK_STATE)
+}
+
+unsafe extern "C" fn log(t: &Thread, text: *const c_char, len: usize) {
+    // SAFETY: the library says that so much is there.
+    let text = unsafe { core::slice::from_raw_parts(text.cast::<u8>(), len) };
+    trace::log(t, t.library.get().saturating_sub(1), text);
+}
+
+unsafe extern "C" fn give_up(t: &Thread, text: *const c_char, len: usize) -> ! {
+    // SAFETY: a library is running, and said what is there.
+    unsafe {
+        log(t, text, len);
+        arch::give_up()
+    }
+}

@@ -1,0 +1,394 @@
+//! Hook libraries: what `crossgate.h` promises holds, in dynamic and static programs and in both
+//! modes; a hook that fails ends the program or is left out; what cannot be a hook is refused in
+//! one line. Every small program runs under a hook that watches every call.
+
+use crossgate_tests::mode::{Mode, crossgate};
+use crossgate_tests::programs::{Program, Programs};
+use crossgate_tests::run::{Finished, Job, Scratch};
+use crossgate_tests::skip::{self, Outcome, skip};
+use libtest_mimic::{Completion, Trial};
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::sync::Arc;
+
+type Check = Result<(), String>;
+
+/// A test, given what all share and its name.
+type Trying = Box<dyn FnOnce(&Bed, &str) -> Outcome + Send>;
+
+/// Makes calls a hook of `tests/hooks/promises.c` knows, and prints what it got.
+const CALLER: &str = r#"
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static void *thread(void *unused) {
+    (void)unused;
+    return (void *)syscall(SYS_getppid);
+}
+int main(int argc, char **argv) {
+    const char *wish = argc > 1 ? argv[1] : "";
+    if (!strcmp(wish, "file")) {
+        char text[64] = "";
+        int file = open("/nowhere", O_RDONLY);
+        printf("%d %zd\n", file >= 0, read(file, text, sizeof text));
+    } else if (!strcmp(wish, "uid")) {
+        printf("%ld\n", syscall(SYS_getuid));
+    } else if (!strcmp(wish, "state")) {
+        long first = syscall(SYS_getppid), second = syscall(SYS_getppid);
+        pthread_t id;
+        void *other;
+        if (pthread_create(&id, NULL, thread, NULL)) return 2;
+        pthread_join(id, &other);
+        printf("%ld %ld %ld\n", first, second, (long)other);
+    } else if (!strcmp(wish, "events")) {
+        pthread_t id;
+        if (pthread_create(&id, NULL, thread, NULL)) return 2;
+        pthread_join(id, NULL);
+        int status = 0;
+        if (fork() == 0) _exit(syscall(SYS_getppid) == 20101 ? 7 : 8);
+        wait(&status);
+        printf("%ld %d\n", syscall(SYS_getppid), WEXITSTATUS(status));
+    } else {
+        long got = syscall(SYS_getppid);
+        printf("%s\n", got == getpid() ? "pid" : got == 4242 ? "4242" : got < 0 ? "failed" : "ppid");
+    }
+    return 0;
+}
+"#;
+
+/// What all tests share: compiled hooks and programs.
+struct Bed {
+    folder: Scratch,
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn compile(options: &[&str], source: &Path, to: &Path) -> Check {
+    let output = Command::new("cc")
+        .args(["-O2", "-Wall", "-Wextra", "-Werror"])
+        .arg("-I")
+        .arg(root().join("../hook/include"))
+        .args(options)
+        .arg("-o")
+        .args([to, source])
+        .output()
+        .map_err(|error| format!("cannot run cc: {error}"))?;
+    if output.status.success() {
+        Ok(())
+    } else {
+        Err(format!("{}: {}", source.display(), String::from_utf8_lossy(&output.stderr)))
+    }
+}
+
+const HOOK: [&str; 4] = ["-shared", "-fPIC", "-nostdlib", "-mgeneral-regs-only"];
+
+impl Bed {
+    fn new() -> Result<Self, String> {
+        let bed = Self { folder: Scratch::new("hooks") };
+        compile(&HOOK, &root().join("hooks/promises.c"), &bed.file("promises.so"))?;
+        compile(&HOOK[..3], &root().join("hooks/vectors.c"), &bed.file("vectors.so"))?;
+        let source = bed.file("caller.c");
+        fs::write(&source, CALLER).map_err(|error| error.to_string())?;
+        compile(&[], &source, &bed.file("caller"))?;
+        compile(&["-static"], &source, &bed.file("caller-static"))?;
+        Ok(bed)
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// `--hook` for `promises.c` with this argument.
+    fn promise(&self, wish: &str) -> OsString {
+        let mut word = self.file("promises.so").into_os_string();
+        word.push(":");
+        word.push(wish);
+        word
+    }
+
+    /// Runs a program under hooks; the last words are the program's.
+    fn run(&self, mode: Mode, hooks: &[OsString], options: &[&str], line: &[OsString]) -> Finished {
+        let mut words: Vec<OsString> = vec![crossgate().into(), "run".into(), "--mode".into()];
+        words.push(mode.to_string().into());
+        words.extend(options.iter().map(OsString::from));
+        words.extend(hooks.iter().flat_map(|hook| ["--hook".into(), hook.clone()]));
+        words.push("--".into());
+        words.extend_from_slice(line);
+        Job::new(words).run()
+    }
+}
+
+/// The first hook of docs/hooks.md, as it stands there.
+fn first_hook(bed: &Bed) -> Check {
+    let text = fs::read_to_string(root().join("../docs/hooks.md")).map_err(|e| e.to_string())?;
+    let code = text.split("```c\n").nth(1).and_then(|rest| rest.split("```").next());
+    let code = code.ok_or("docs/hooks.md has no hook")?;
+    let line = text.lines().find(|line| line.starts_with("cc ")).ok_or("no line to compile it")?;
+    if HOOK.iter().any(|option| !line.contains(option)) {
+        return Err(format!("docs/hooks.md compiles otherwise than the tests: {line}"));
+    }
+    let source = bed.file("mine.c");
+    let hook = bed.file("libmine.so");
+    // As root `id` prints 0 without it, too.
+    for (result, want) in [("= 0;", "0\n"), ("= 4321;", "4321\n")] {
+        fs::write(&source, code.replace("= 0;", result)).map_err(|error| error.to_string())?;
+        compile(&HOOK, &source, &hook)?;
+        let line = ["id".into(), "-u".into()];
+        expect(&bed.run(Mode::Exhaustive, &[hook.clone().into()], &[], &line), 0, want, "")?;
+    }
+    Ok(())
+}
+
+/// The example that logs what is read, with a shell, its children and a static program.
+fn read_files(bed: &Bed) -> Check {
+    let hook = bed.file("libread_files.so");
+    compile(&HOOK, &root().join("../hook/examples/read_files.c"), &hook)?;
+    let log = bed.file("files");
+    let script = "cat /etc/hostname; echo x > \"$1\"/written; \"$2\" file";
+    let mut line: Vec<OsString> = ["sh", "-c", script, "sh"].map(Into::into).into();
+    line.push(bed.folder.path().into());
+    line.push(bed.file("caller-static").into());
+    let options = ["--hook-log", log.to_str().expect("a plain path")];
+    let finished = bed.run(Mode::Exhaustive, &[hook.into()], &options, &line);
+    let files = fs::read_to_string(&log).map_err(|error| error.to_string())?;
+    let read = |name: &str| files.lines().any(|line| line.ends_with(name));
+    if read("/etc/hostname") && read("/libc.so.6") && !read("/written") && !read("/nowhere") {
+        Ok(())
+    } else {
+        Err(format!("{finished}\nlog:\n{files}"))
+    }
+}
+
+fn expect(finished: &Finished, code: i32, stdout: &str, stderr: &str) -> Check {
+    let said = finished.stderr_text();
+    let as_wanted = if stderr.is_empty() { said.is_empty() } else { said.contains(stderr) };
+    if finished.ending() == format!("exit {code}")
+        && finished.stdout == stdout.as_bytes()
+        && as_wanted
+    {
+        Ok(())
+    } else {
+        Err(format!("expected exit {code}, {stdout:?} and {stderr:?}\n{finished}"))
+    }
+}
+
+/// What the hook is told to do, what the program asks for, what it prints, what the hook logs.
+const PROMISES: [(&str, &str, &str, &str); 9] = [
+    ("nothing", "", "ppid\n", ""),
+    ("answer", "", "4242\n", ""),
+    ("fail", "", "failed\n", ""),
+    ("another call", "", "pid\n", ""),
+    ("redirect", "file", "1 ", ""),
+    ("memory", "", "ppid\n", "ok\n"),
+    ("state", "state", "1 2 1\n", ""),
+    // Two tasks have begun and one has ended; in the child, one process more.
+    ("events", "events", "20001 7\n", ""),
+    ("everything", "", "ppid\n", ""),
+];
+
+fn promise(bed: &Bed, mode: Mode, program: &str, index: usize) -> Check {
+    let (wish, asked, stdout, stderr) = PROMISES[index];
+    let mut line = vec![bed.file(program).into_os_string()];
+    line.push(asked.into());
+    let finished = bed.run(mode, &[bed.promise(wish)], &[], &line);
+    if wish == "redirect" {
+        let hostname = fs::read("/etc/hostname").map_err(|error| error.to_string())?;
+        return expect(&finished, 0, &format!("1 {}\n", hostname.len()), "");
+    }
+    expect(&finished, 0, stdout, stderr)
+}
+
+/// The first hook is the program's neighbour: it sees a call first and its result last.
+fn order(bed: &Bed) -> Check {
+    // SAFETY: a query.
+    let uid = i64::from(unsafe { libc::getuid() });
+    let line = [bed.file("caller").into_os_string(), "uid".into()];
+    for (first, second, want) in
+        [("double", "add one", (uid + 1) * 2), ("add one", "double", uid * 2 + 1)]
+    {
+        let hooks = [bed.promise(first), bed.promise(second)];
+        expect(&bed.run(Mode::Exhaustive, &hooks, &[], &line), 0, &format!("{want}\n"), "")?;
+    }
+    // A call that the first one answers does not reach the second.
+    let line = [bed.file("caller").into_os_string()];
+    let hooks = [bed.promise("answer"), bed.promise("crash")];
+    expect(&bed.run(Mode::Exhaustive, &hooks, &[], &line), 0, "4242\n", "")
+}
+
+fn failing(bed: &Bed) -> Check {
+    let line = [bed.file("caller").into_os_string()];
+    for (wish, how) in [
+        ("crash", "SIGSEGV"),
+        ("crash later", "SIGSEGV"),
+        ("illegal", "SIGILL"),
+        ("give up", "it gave itself up in getppid"),
+        ("refuse", "crossgate_hook_init says"),
+        ("crash at start", "SIGSEGV"),
+    ] {
+        for mode in Mode::HOOKED {
+            let hooks = [bed.promise(wish)];
+            let ended = bed.run(mode, &hooks, &[], &line);
+            expect(&ended, 125, "", how)?;
+            expect(&ended, 125, "", "hook promises.so failed")?;
+            let goes_on = bed.run(mode, &hooks, &["--on-hook-fault", "continue"], &line);
+            expect(&goes_on, 0, "ppid\n", how)?;
+            expect(&goes_on, 0, "ppid\n", "goes on without it")?;
+        }
+    }
+    Ok(())
+}
+
+/// Libraries that cannot be hooks: how they are made, and what is said.
+const REFUSED: [(&str, &[&str], &str, &[&str]); 8] = [
+    (
+        "libc",
+        &["-shared", "-fPIC"],
+        "int puts(const char *); int crossgate_hook_init(void) { return puts(\"\"); } int crossgate_hook_enter(void) { return 0; }",
+        &["it needs libc.so.6", "-nostdlib"],
+    ),
+    (
+        "function",
+        &HOOK,
+        "int getenv(void); int crossgate_hook_init(void) { return getenv(); } int crossgate_hook_enter(void) { return 0; }",
+        &["it needs the function getenv"],
+    ),
+    (
+        "no init",
+        &HOOK,
+        "int crossgate_hook_enter(void) { return 0; }",
+        &["no function crossgate_hook_init"],
+    ),
+    (
+        "no enter",
+        &HOOK,
+        "int crossgate_hook_init(void) { return 0; }",
+        &["no function crossgate_hook_enter"],
+    ),
+    (
+        "thread-local",
+        &HOOK,
+        "__thread int x; int crossgate_hook_init(void) { return x; } int crossgate_hook_enter(void) { return 0; }",
+        &["thread-local"],
+    ),
+    (
+        "constructor",
+        &HOOK,
+        "int x; __attribute__((constructor)) static void c(void) { x = 1; } int crossgate_hook_init(void) { return x; } int crossgate_hook_enter(void) { return 0; }",
+        &["constructors"],
+    ),
+    (
+        "calls",
+        &HOOK,
+        "int crossgate_hook_init(void) { __asm__ volatile(\"syscall\" ::: \"rax\", \"rcx\", \"r11\", \"memory\"); return 0; } int crossgate_hook_enter(void) { return 0; }",
+        &["call instruction of its own", "crossgate_call"],
+    ),
+    ("program", &[], "int main(void) { return 0; }", &["is a program, not a library"]),
+];
+
+fn refused(bed: &Bed) -> Check {
+    let line: [OsString; 2] = ["/bin/echo".into(), "ran".into()];
+    let check = |hook: &Path, words: &[&str]| {
+        let finished = bed.run(Mode::Exhaustive, &[hook.into()], &[], &line);
+        expect(&finished, 125, "", words[0])?;
+        let said = finished.stderr_text();
+        let name = hook.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let all = words.iter().all(|word| said.contains(word)) && said.contains(&name);
+        if all && said.lines().count() == 1 {
+            Ok(())
+        } else {
+            Err(format!("{words:?}\n{finished}"))
+        }
+    };
+    for (name, options, source, words) in REFUSED {
+        let from = bed.file(&format!("{name}.c"));
+        fs::write(&from, source).map_err(|error| error.to_string())?;
+        let to = bed.file(&format!("{name}.so"));
+        compile(options, &from, &to)?;
+        check(&to, words)?;
+    }
+    let text = bed.file("text.so");
+    fs::write(&text, "no library\n").map_err(|error| error.to_string())?;
+    check(&text, &["it is no shared library for x86-64"])?;
+    check(&bed.file("missing.so"), &["cannot read the hook", "No such file"])
+}
+
+/// A small program under a hook that watches every call, as it is natively.
+fn hazard(bed: &Bed, programs: &Programs, program: &Program, hook: &str, test: &str) -> Outcome {
+    if let Some((tool, reason)) = program.missing() {
+        return skip(test, &tool, &reason);
+    }
+    if let Some(reason) = program.excluded("exhaustive") {
+        return Ok(Completion::ignored_with(reason));
+    }
+    let line = programs.line(program)?;
+    let hooks = match hook {
+        "vectors" => [bed.file("vectors.so").into_os_string()],
+        _ => [bed.promise("everything")],
+    };
+    let finished = bed.run(Mode::Exhaustive, &hooks, &[], &line);
+    let stdout = String::from_utf8_lossy(&finished.stdout).into_owned();
+    if finished.ending() == "exit 77" && stdout.starts_with("skip ") {
+        return skip(test, &program.name, stdout.trim_end());
+    }
+    if finished.ending() == "exit 0" && stdout.lines().any(|line| line.starts_with("ok ")) {
+        Ok(Completion::Completed)
+    } else {
+        Err(finished.to_string().into())
+    }
+}
+
+fn main() -> ExitCode {
+    let programs = Arc::new(Programs::build());
+    let bed = Arc::new(Bed::new().unwrap_or_else(|error| panic!("{error}")));
+    let mut trials = Vec::new();
+    let mut add = |name: String, check: Trying| {
+        let (bed, test) = (bed.clone(), name.clone());
+        trials.push(Trial::ignorable_test(name, move || match Mode::Exhaustive.missing() {
+            Some(reason) => skip(&test, "crossgate", &reason),
+            None => check(&bed, &test),
+        }));
+    };
+    for (index, (wish, ..)) in PROMISES.iter().enumerate() {
+        for mode in Mode::HOOKED {
+            for program in ["caller", "caller-static"] {
+                let check = move |bed: &Bed, _: &str| {
+                    promise(bed, mode, program, index)?;
+                    Ok(Completion::Completed)
+                };
+                add(format!("promise::{wish}::{mode}::{program}"), Box::new(check));
+            }
+        }
+    }
+    for (name, check) in [
+        ("order", order as fn(&Bed) -> Check),
+        ("failing", failing),
+        ("refused", refused),
+        ("first_hook", first_hook),
+        ("read_files", read_files),
+    ] {
+        let check = move |bed: &Bed, _: &str| {
+            check(bed)?;
+            Ok(Completion::Completed)
+        };
+        add(name.into(), Box::new(check));
+    }
+    for program in programs.all.iter().filter(|p| p.expect == "0" && !p.untraced) {
+        let vectors = ["registers", "vector_state", "signal_storm", "goroutines", "min_stack"];
+        let with_vectors = vectors.contains(&program.name.as_str()).then_some("vectors");
+        for hook in ["everything"].into_iter().chain(with_vectors) {
+            let (programs, program) = (programs.clone(), program.clone());
+            let name = format!("{hook}::{}", program.name);
+            let check = move |bed: &Bed, test: &str| hazard(bed, &programs, &program, hook, test);
+            add(name, Box::new(check));
+        }
+    }
+    skip::run(trials)
+}
