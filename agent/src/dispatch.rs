@@ -15,7 +15,7 @@ use crossgate_wire::arena::{CALLS, INTEREST_HOOK};
 
 use crate::arch::x86_64::frame::Regs;
 use crate::inject::Inject;
-use crate::library::Libraries;
+use crate::library::{self, Libraries};
 use crate::process::PROCESS;
 use crate::signals;
 use crate::sites;
@@ -38,6 +38,8 @@ const ENDS: Behaviour = Behaviour::ENDS_TASK.with(Behaviour::ENDS_PROCESS);
 
 const HOOK: u8 = 1;
 const AGENT: u8 = 2;
+/// Nobody but one simple hook library wants to see the call.
+const LIBRARY: u8 = 4;
 
 /// What the agent must see for its own sake, whatever the hook wants.
 const OWN: Behaviour = Behaviour::CREATES_TASK
@@ -78,9 +80,15 @@ pub fn fill_interest() {
 /// A hook library wants to see call `nr`; the last number also stands for those that do not
 /// exist.
 pub fn subscribe(nr: usize) {
-    if let Some(slot) = INTEREST.get(nr) {
-        slot.fetch_or(HOOK, Ordering::Relaxed);
-    }
+    let Some(slot) = INTEREST.get(nr) else { return };
+    let exists = nr < CALLS - 1;
+    let only = exists && slot.load(Ordering::Relaxed) & AGENT == 0 && library::is_simple();
+    slot.fetch_or(HOOK | if only { LIBRARY } else { 0 }, Ordering::Relaxed);
+}
+
+/// Whether nobody but one simple hook library wants to see this call.
+pub fn only_library_wants(nr: u64) -> bool {
+    INTEREST.get(nr as usize).is_some_and(|slot| slot.load(Ordering::Relaxed) & LIBRARY != 0)
 }
 
 /// Whether the hook wants to see every call, also those with numbers that do not exist.
@@ -152,7 +160,39 @@ fn call_of(regs: &Regs) -> Call {
 pub unsafe extern "C" fn enter(regs: *mut Regs, t: *const Thread) -> u32 {
     // SAFETY: see above; the registers lie on this task's agent stack.
     let (regs, t) = unsafe { (&mut *regs, &*t) };
-    match begin(t, regs, None) {
+    let outcome = begin(t, regs, None);
+    conclude(t, regs, outcome)
+}
+
+/// The hook library on the way of `cg_hook` has said what becomes of a call (one of
+/// `crossgate_wire::hooks`), or could not be asked; `call` is as it left it. Gives what
+/// [`enter`] gives.
+///
+/// # Safety
+/// As [`enter`]; `call` lies on the same stack.
+pub unsafe extern "C" fn decided(
+    regs: *mut Regs,
+    t: *const Thread,
+    action: u32,
+    call: *const Call,
+    result: i64,
+) -> u32 {
+    // SAFETY: as in `enter`.
+    let (regs, t, call) = unsafe { (&mut *regs, &*t, *call) };
+    let seen = call_of(regs);
+    t.nr.set(seen.nr);
+    t.args.set(seen.args);
+    t.hooked.set(!t.silent.get());
+    let outcome = match Libraries::first_decided(t, i64::from(action as i32), result) {
+        Some(Action::Answer(result)) => Outcome::Result(result),
+        Some(Action::Continue) => proceed(t, regs, call, None),
+        None => proceed(t, regs, seen, None),
+    };
+    conclude(t, regs, outcome)
+}
+
+fn conclude(t: &'static Thread, regs: &mut Regs, outcome: Outcome) -> u32 {
+    match outcome {
         Outcome::Result(result) => {
             regs.rax = finished(t, result) as u64;
             to_boundary(t);
@@ -196,12 +236,25 @@ pub fn begin(t: &'static Thread, regs: &mut Regs, handler_mask: Option<&mut u64>
         }
     }
     t.hooked.set(hook_wants(call.nr) && !t.silent.get());
-    let answer = if t.hooked.get() { Chosen.enter(t, &mut call) } else { Action::Continue };
     t.nr.set(call.nr);
     t.args.set(call.args);
+    let answer = if t.hooked.get() { Chosen.enter(t, &mut call) } else { Action::Continue };
     if let Action::Answer(result) = answer {
         return Outcome::Result(result);
     }
+    proceed(t, regs, call, handler_mask)
+}
+
+/// What comes after the hook's turn: the agent's own, with the call as the hook has left it.
+fn proceed(
+    t: &'static Thread,
+    regs: &mut Regs,
+    mut call: Call,
+    handler_mask: Option<&mut u64>,
+) -> Outcome {
+    let may_block = handler_mask.is_none();
+    t.nr.set(call.nr);
+    t.args.set(call.args);
     if X32.contains(&call.nr) {
         // It may be one that ignores a fault, or blocks it.
         uaccess::end_direct(t);

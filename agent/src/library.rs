@@ -12,10 +12,11 @@ use crossgate_hook::{Action, Call, Hook};
 use crossgate_wire::RequestKind;
 use crossgate_wire::arena::CALLS;
 use crossgate_wire::hooks::{
-    ANSWER, FUNCTIONS, HookImage, Hooks, ITSELF, MOST_HOOKS, MOST_PARTS, NO_FUNCTION,
-    PROCESS_BEGINS, Relocation, TASK_BEGINS, TASK_ENDS, TASK_STATE, WATCH,
+    ANSWER, CHANGE, CONTINUE, FUNCTIONS, HookImage, Hooks, ITSELF, MOST_HOOKS, MOST_PARTS,
+    NO_FUNCTION, PROCESS_BEGINS, Relocation, TASK_BEGINS, TASK_ENDS, TASK_STATE, WATCH,
 };
 
+use crate::arch::x86_64::entry;
 use crate::arch::x86_64::frame::Context;
 use crate::arch::x86_64::library::{self as arch, failed_address};
 use crate::process::PROCESS;
@@ -48,6 +49,15 @@ static LOADED: [Loaded; MOST_HOOKS] = [const {
         calls: [const { AtomicU64::new(0) }; CALLS / 64],
     }
 }; MOST_HOOKS];
+
+/// `crossgate_hook_enter` of a library that can be asked without Rust: see [`is_simple`].
+pub static FIRST: AtomicU64 = AtomicU64::new(0);
+
+/// Whether there is one library alone, which keeps the vector registers and whose failure is
+/// the program's end: `cg_hook` may ask it.
+pub fn is_simple() -> bool {
+    FIRST.load(Ordering::Relaxed) != 0
+}
 
 /// The library whose `crossgate_hook_init` is running; [`MOST_HOOKS`] for none.
 static BEGINNING: AtomicU32 = AtomicU32::new(MOST_HOOKS as u32);
@@ -115,6 +125,9 @@ fn map_one(fd: u32, index: usize, library: &HookImage) -> i64 {
     loaded.exit.store(address(library.exit), Ordering::Relaxed);
     loaded.task.store(address(library.task), Ordering::Relaxed);
     loaded.vectors.store(library.vectors, Ordering::Relaxed);
+    if hooks().count == 1 && hooks().goes_on == 0 && library.vectors == 0 {
+        FIRST.store(address(library.enter), Ordering::Relaxed);
+    }
     0
 }
 
@@ -186,6 +199,7 @@ fn call(t: &Thread, index: usize, function: u64, arguments: [u64; 3]) -> Option<
     // arguments are those of `crossgate.h`.
     let result = unsafe { arch::call(function, arguments, vectors) };
     t.library.set(0);
+    t.library_rsp.set(0);
     if result.is_none() {
         let (signal, address) = t.library_fault.take();
         fail(t, index, signal, address);
@@ -211,8 +225,17 @@ pub fn faulted(t: &Thread, signal: i32, c: &mut Context) -> bool {
         return false;
     }
     t.library_fault.set((signal as u64, c.rip));
-    c.rip = failed_address();
+    c.rip = if t.library_rsp.get() == 0 { entry::hook_failed() } else { failed_address() };
     true
+}
+
+/// The library has failed that `cg_hook` asked.
+pub extern "C" fn failed_at_once(t: &Thread) -> ! {
+    t.library.set(0);
+    t.nr.set(u64::from(t.saved().get().rax as u32));
+    let (signal, address) = t.library_fault.take();
+    fail(t, 0, signal, address);
+    sys::exit_process(ENDED)
 }
 
 /// The hook that asks the libraries.
@@ -220,7 +243,6 @@ pub struct Libraries;
 
 impl Hook<Thread> for Libraries {
     fn enter(&self, t: &Thread, call_seen: &mut Call) -> Action {
-        t.nr.set(call_seen.nr);
         t.watchers.set(0);
         let mut result = 0i64;
         for (index, library) in loaded() {
@@ -230,17 +252,17 @@ impl Hook<Thread> for Libraries {
                 continue;
             }
             let enter = library.enter.load(Ordering::Relaxed);
+            let mut changed = *call_seen;
             let arguments = [
                 core::ptr::from_ref(t) as u64,
-                core::ptr::from_mut(call_seen) as u64,
+                (&raw mut changed) as u64,
                 (&raw mut result) as u64,
             ];
-            match call(t, index, enter, arguments).map(|action| i64::from(action as i32)) {
-                Some(ANSWER) => return Action::Answer(result),
-                Some(WATCH) if library.exit.load(Ordering::Relaxed) != NO_FUNCTION => {
-                    t.watchers.set(t.watchers.get() | 1 << index);
-                }
-                _ => {}
+            let action = call(t, index, enter, arguments).map(|action| i64::from(action as i32));
+            match Self::decided(t, index, action.unwrap_or(CONTINUE), result) {
+                Some(Action::Continue) => *call_seen = changed,
+                Some(answer) => return answer,
+                None => {}
             }
         }
         Action::Continue
@@ -268,6 +290,30 @@ impl Hook<Thread> for Libraries {
         const ERESTARTSYS: i64 = -512;
         let seen = Call { nr: t.nr.get(), args: t.args.get(), site: t.return_to.get() - 2 };
         self.exit(t, &seen, ERESTARTSYS);
+    }
+}
+
+impl Libraries {
+    /// What `action` of library `index` means: an answer, the call as the library has left it,
+    /// or (`None`) as it was.
+    fn decided(t: &Thread, index: usize, action: i64, result: i64) -> Option<Action> {
+        match action {
+            ANSWER => Some(Action::Answer(result)),
+            CHANGE => Some(Action::Continue),
+            WATCH => {
+                if LOADED[index].exit.load(Ordering::Relaxed) != NO_FUNCTION {
+                    t.watchers.set(t.watchers.get() | 1 << index);
+                }
+                Some(Action::Continue)
+            }
+            _ => None,
+        }
+    }
+
+    /// The same for the library that `cg_hook` has asked.
+    pub fn first_decided(t: &Thread, action: i64, result: i64) -> Option<Action> {
+        t.watchers.set(0);
+        Self::decided(t, 0, action, result)
     }
 }
 

@@ -37,6 +37,8 @@ pub enum Target {
     Enter = 1,
     /// Whichever the call's number says.
     EnterAny = 2,
+    /// To a hook library, by a stub; to Rust where there can be none.
+    Hook = 3,
 }
 
 /// Consecutive pages filled from the start.

@@ -16,6 +16,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use crossgate_wire::arena::Mode;
 
+use crate::arch::x86_64::encode::site_of_stub;
 use crate::arch::x86_64::entry;
 use crate::arch::x86_64::frame::{
     Context, SignalFrame, SignalInfo, SignalStack, extended_state_size,
@@ -407,6 +408,18 @@ fn settle(t: &'static Thread, c: &mut Context, mask: &mut u64) -> Settled {
         c.rip = sites::restart_address(c.rcx, c.rax);
         return Settled::Program;
     }
+    if ip >= entry::hook() && ip < entry::hook_saved() {
+        // Still with the registers of the call, but for the stack pointer.
+        let stub = if ip >= entry::hook_switched() {
+            c.rsp = t.program_rsp.get();
+            t.return_to.get()
+        } else {
+            c.rcx
+        };
+        // SAFETY: a stub leads here, with its call instruction in rcx.
+        c.rip = sites::restart_address(unsafe { site_of_stub(stub) }, c.rax);
+        return Settled::Program;
+    }
     if ip >= entry::gate_hooked() && ip < entry::exit_saved() {
         let mut regs = t.saved().get();
         if ip == entry::gate_hooked() {
@@ -446,6 +459,16 @@ fn settle(t: &'static Thread, c: &mut Context, mask: &mut u64) -> Settled {
             let mut regs = t.saved().get();
             regs.rip = sites::restart_address(regs.rip, regs.rax);
             regs.to_context(c);
+            Settled::Program
+        }
+        p if p == Phase::Pass as u32 => {
+            // C code has kept what the saved registers lack; their rip is the stub's.
+            let kept = [c.rbx, c.rbp, c.r12, c.r13, c.r14, c.r15];
+            let regs = t.saved().get();
+            regs.to_context(c);
+            [c.rbx, c.rbp, c.r12, c.r13, c.r14, c.r15] = kept;
+            // SAFETY: as above.
+            c.rip = sites::restart_address(unsafe { site_of_stub(regs.rip) }, regs.rax);
             Settled::Program
         }
         p if p == Phase::Boundary as u32 => {
@@ -492,7 +515,7 @@ fn deliver(t: &'static Thread, frame: &mut SignalFrame) {
         if t.quiet.take() || t.held.get().is_some() {
             frame.uc.mask = t.held_mask.get();
         }
-        if let Some(info) = t.held.take() {
+        if let Some(info) = t.take_held() {
             send_to_self(t, &info);
         }
         blocked = frame.uc.mask & !bit(SIGSYS) | sigsys;
@@ -503,7 +526,7 @@ fn deliver(t: &'static Thread, frame: &mut SignalFrame) {
             // pending in the kernel until the boundary.
             send_to_self(t, &frame.info);
         } else {
-            t.held.set(Some(frame.info));
+            t.hold(frame.info);
             t.held_mask.set(frame.uc.mask);
         }
         frame.uc.mask = ALL;
@@ -647,7 +670,7 @@ const RESUME: u64 = 1 << 16;
 /// At a boundary of the program's: raises what was held back and goes to `mask`. The
 /// kernel delivers it at once, and [`settle`] shows the handler the saved registers.
 pub fn release_held(t: &Thread, mask: u64) {
-    if let Some(info) = t.held.take() {
+    if let Some(info) = t.take_held() {
         send_to_self(t, &info);
     }
     sys::set_mask(t, mask & !bit(SIGSYS));

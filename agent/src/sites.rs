@@ -390,7 +390,11 @@ fn patch(
     if let Some(nr) = nr
         && let Some(load) = encode::number_load(before, nr)
     {
-        let target = if dispatch::rust_wants(nr) { Target::Enter } else { Target::Pass };
+        let target = match nr {
+            nr if dispatch::only_library_wants(nr) => Target::Hook,
+            nr if dispatch::rust_wants(nr) => Target::Enter,
+            _ => Target::Pass,
+        };
         let start = site - load.len as u64;
         let moved = &before[before.len() - load.len..];
         let done = redirect(table, index, start, moved, target);
@@ -436,13 +440,18 @@ fn redirect(
     if !table.window.holds(start) && is_writable(start) {
         return Err(SiteReason::Writable);
     }
-    let pass = |at| encode::passing_stub(at, moved, after);
-    let passing = (target == Target::Pass).then(|| write_stub(table, index, pass)).flatten();
-    let at = match passing {
+    let stub_at = |at| match target {
+        Target::Pass => encode::passing_stub(at, moved, after),
+        Target::Hook => encode::hooking_stub(at, moved, entry::hook(), after),
+        Target::Enter | Target::EnterAny => None,
+    };
+    let by_stub = write_stub(table, index, stub_at);
+    let at = match by_stub {
         Some(stub) => stub,
         None => {
             let at = table.near.take_near(start).ok_or(SiteReason::NoRoom)?;
             let mut code = [0; TRAMPOLINE];
+            let target = if target == Target::Hook { Target::Enter } else { target };
             let len = encode::trampoline(&mut code, at, moved, after, near::pointer(at, target))
                 .ok_or(SiteReason::NoRoom)?;
             if !table.near.write(at, &code[..len]) {

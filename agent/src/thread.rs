@@ -50,6 +50,9 @@ pub enum Phase {
     /// The saved registers are what the program will see next: a signal is delivered as if
     /// it were already there.
     Boundary = 3,
+    /// A hook library has let the call go, and the registers it was made with are being
+    /// loaded: a signal rolls the call back to its site.
+    Pass = 4,
 }
 
 /// What the agent knows of a task. Only its own task touches it (and the code that makes
@@ -93,8 +96,10 @@ pub struct Thread {
     pub sigsys_blocked: Cell<bool>,
     /// A SIGSYS that arrived while the program had it blocked.
     pub sigsys_pending: Cell<Option<SignalInfo>>,
-    /// A signal that arrived in [`Phase::Agent`], and the mask it found.
+    /// A signal that arrived in [`Phase::Agent`]; see [`Thread::hold`].
     pub held: Cell<Option<SignalInfo>>,
+    /// Whether there is one, for the entry code.
+    pub holds: Cell<u8>,
     /// Mask to go back to when a signal is held.
     pub held_mask: Cell<u64>,
     /// Signals were blocked for a special call; `held_mask` is to be loaded at its boundary.
@@ -119,7 +124,8 @@ pub struct Thread {
     pub execs: Cell<u64>,
     /// Signal mask a new task starts with.
     pub start_mask: Cell<u64>,
-    /// The stack pointer to which a failing library's caller returns.
+    /// The stack pointer to which a failing library's caller returns; zero where that is
+    /// `cg_hook`, which does not.
     pub library_rsp: Cell<u64>,
     /// One more than the index of the library that is running.
     pub library: Cell<u32>,
@@ -231,6 +237,7 @@ impl Thread {
                     sigsys_blocked: Cell::new(false),
                     sigsys_pending: Cell::new(None),
                     held: Cell::new(None),
+                    holds: Cell::new(0),
                     held_mask: Cell::new(0),
                     quiet: Cell::new(false),
                     silent: Cell::new(false),
@@ -295,6 +302,18 @@ impl Thread {
         let at = self.stack_top.get() - size_of::<Regs>() as u64;
         // SAFETY: the first words of the agent's stack are always reserved for them.
         unsafe { &*(at as *const Cell<Regs>) }
+    }
+
+    /// Keeps a signal for the next boundary.
+    pub fn hold(&self, info: SignalInfo) {
+        self.held.set(Some(info));
+        self.holds.set(1);
+    }
+
+    /// Takes the signal that was kept.
+    pub fn take_held(&self) -> Option<SignalInfo> {
+        self.holds.set(0);
+        self.held.take()
     }
 
     /// Enters `phase`; a signal from here on is treated accordingly.

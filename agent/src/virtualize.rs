@@ -374,7 +374,7 @@ fn return_from_handler(t: &Thread, rsp: u64) -> ! {
     dispatch::finished(t, rax as i64);
     sys::set_mask(t, signals::ALL);
     t.quiet.set(false);
-    if let Some(info) = t.held.take() {
+    if let Some(info) = t.take_held() {
         signals::send_to_self(t, &info);
     }
     signal_return(t, rsp)

@@ -30,8 +30,8 @@ extern "C" {
 /* One system call, as the program is about to make it. */
 struct crossgate_call {
     uint64_t nr;      /* its number (asm/unistd.h); a hook may change it */
-    uint64_t args[6]; /* its arguments; a hook may change them: the kernel sees what is here, the
-                         program's registers keep what they hold */
+    uint64_t args[6]; /* its arguments; a hook may change them, and the program's registers keep
+                         what they hold */
     uint64_t site;    /* address of the call instruction in the program */
 };
 
@@ -40,10 +40,12 @@ struct crossgate_task;
 
 /* What becomes of a call. */
 enum crossgate_action {
-    CROSSGATE_CONTINUE = 0, /* the kernel gets it, as it is now; the next hook sees it first */
+    CROSSGATE_CONTINUE = 0, /* the kernel gets it as it was; the next hook sees it first */
     CROSSGATE_ANSWER = 1,   /* the program gets the result, a value or -errno; neither the kernel
                                nor later hooks see the call */
-    CROSSGATE_WATCH = 2,    /* as CROSSGATE_CONTINUE, and crossgate_hook_exit gets the result */
+    CROSSGATE_WATCH = 2,    /* the kernel gets it as the hook has left it, and
+                               crossgate_hook_exit gets the result */
+    CROSSGATE_CHANGE = 3,   /* the kernel gets it as the hook has left it */
 };
 
 /* What happened to a task. */

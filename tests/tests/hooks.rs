@@ -1,6 +1,7 @@
 //! Hook libraries: what `crossgate.h` promises holds, in dynamic and static programs and in both
 //! modes; a hook that fails ends the program or is left out; what cannot be a hook is refused in
-//! one line. Every small program runs under a hook that watches every call.
+//! one line. Every small program runs under a hook that watches every call, and under one that lets
+//! every call pass.
 
 use crossgate_tests::mode::{Mode, crossgate};
 use crossgate_tests::programs::{Program, Programs};
@@ -181,11 +182,15 @@ fn expect(finished: &Finished, code: i32, stdout: &str, stderr: &str) -> Check {
 }
 
 /// What the hook is told to do, what the program asks for, what it prints, what the hook logs.
-const PROMISES: [(&str, &str, &str, &str); 9] = [
+const PROMISES: [(&str, &str, &str, &str); 12] = [
     ("nothing", "", "ppid\n", ""),
     ("answer", "", "4242\n", ""),
     ("fail", "", "failed\n", ""),
     ("another call", "", "pid\n", ""),
+    ("change", "", "pid\n", ""),
+    // What a hook changes counts only where it says so.
+    ("look", "", "ppid\n", ""),
+    ("pass", "", "ppid\n", ""),
     ("redirect", "file", "1 ", ""),
     ("memory", "", "ppid\n", "ok\n"),
     ("state", "state", "1 2 1\n", ""),
@@ -320,7 +325,7 @@ fn refused(bed: &Bed) -> Check {
     check(&bed.file("missing.so"), &["cannot read the hook", "No such file"])
 }
 
-/// A small program under a hook that watches every call, as it is natively.
+/// A small program under a hook that watches every call, or lets it pass, as it is natively.
 fn hazard(bed: &Bed, programs: &Programs, program: &Program, hook: &str, test: &str) -> Outcome {
     if let Some((tool, reason)) = program.missing() {
         return skip(test, &tool, &reason);
@@ -331,7 +336,7 @@ fn hazard(bed: &Bed, programs: &Programs, program: &Program, hook: &str, test: &
     let line = programs.line(program)?;
     let hooks = match hook {
         "vectors" => [bed.file("vectors.so").into_os_string()],
-        _ => [bed.promise("everything")],
+        wish => [bed.promise(wish)],
     };
     let finished = bed.run(Mode::Exhaustive, &hooks, &[], &line);
     let stdout = String::from_utf8_lossy(&finished.stdout).into_owned();
@@ -383,7 +388,7 @@ fn main() -> ExitCode {
     for program in programs.all.iter().filter(|p| p.expect == "0" && !p.untraced) {
         let vectors = ["registers", "vector_state", "signal_storm", "goroutines", "min_stack"];
         let with_vectors = vectors.contains(&program.name.as_str()).then_some("vectors");
-        for hook in ["everything"].into_iter().chain(with_vectors) {
+        for hook in ["everything", "pass"].into_iter().chain(with_vectors) {
             let (programs, program) = (programs.clone(), program.clone());
             let name = format!("{hook}::{}", program.name);
             let check = move |bed: &Bed, test: &str| hazard(bed, &programs, &program, hook, test);

@@ -122,12 +122,14 @@ pub struct Relocation {
 /// See [`Relocation::to`].
 pub const ITSELF: u64 = u64::MAX;
 
-/// What becomes of a call after `crossgate_hook_enter`: the kernel gets it.
+/// What becomes of a call after `crossgate_hook_enter`: the kernel gets it as it was.
 pub const CONTINUE: i64 = 0;
 /// The program gets the result, and the kernel nothing.
 pub const ANSWER: i64 = 1;
-/// The kernel gets it, and the hook its result.
+/// The kernel gets it as the hook has left it, and the hook its result.
 pub const WATCH: i64 = 2;
+/// The kernel gets it as the hook has left it.
+pub const CHANGE: i64 = 3;
 
 /// A task has begun (`crossgate_hook_task`).
 pub const TASK_BEGINS: i64 = 1;

@@ -149,6 +149,31 @@ pub fn passing_stub(at: u64, moved: &[u8], after: u64) -> Option<Stub> {
     Some(Stub { code, len, call })
 }
 
+/// The stub at `at` of a call whose number is known and which a hook library wants to see:
+/// `moved` loads the number, and the way to the call instruction, whose address is in rcx, leads
+/// by `hook`.
+pub fn hooking_stub(at: u64, moved: &[u8], hook: u64, after: u64) -> Option<Stub> {
+    let lea = moved.len();
+    let call = lea + 12;
+    let len = call + STUB_TAIL;
+    let mut code = [0; STUB];
+    code.get_mut(..lea)?.copy_from_slice(moved);
+    lea_rcx(code.get_mut(lea..lea + 7)?, at + lea as u64, at + call as u64)?;
+    code.get_mut(lea + 7..call)?.copy_from_slice(&jump(at + lea as u64 + 7, hook)?);
+    call_and_return(code.get_mut(call..len)?, at + call as u64, after)?;
+    Some(Stub { code, len, call })
+}
+
+/// The address after the site to which a stub returns whose call instruction is at `call`.
+///
+/// # Safety
+/// There is such a stub.
+pub unsafe fn site_of_stub(call: u64) -> u64 {
+    // SAFETY: the distance of its last jump, as the caller says.
+    let distance = unsafe { ((call + 10) as *const i32).read_unaligned() };
+    call + STUB_TAIL as u64 + distance as i64 as u64
+}
+
 /// The stub at `at` of a call whose number decides: the table at `gs:interest` has a byte
 /// for each. Where that is not zero, the way goes on at `enter`. `usual` is a number that
 /// nobody wants to see and that is expected here: it needs no look at the table.
@@ -251,6 +276,25 @@ mod tests {
         );
         assert_eq!(passing_stub(0, &[0x90; 60], 0), None);
         assert_eq!(passing_stub(0, &[], 1 << 40), None);
+    }
+
+    #[test]
+    fn a_hooking_stub_tells_where_its_call_is() {
+        let at = 0x10_0000;
+        let stub = hooking_stub(at, &[0xb8, 110, 0, 0, 0], 0x11_0000, 0x20_0007).unwrap();
+        assert_eq!((stub.call, stub.len), (17, 31));
+        assert_eq!(
+            stub.code[5..17],
+            [
+                0x48, 0x8d, 0x0d, 5, 0, 0, 0, // lea 5(%rip), %rcx
+                0xe9, 0xef, 0xff, 0, 0, // jmp 0x110000
+            ]
+        );
+        let here = stub.code.as_ptr() as u64;
+        // SAFETY: the stub is there, if not where it was made for.
+        let after = unsafe { site_of_stub(here + stub.call as u64) };
+        assert_eq!(after.wrapping_sub(here), 0x20_0007 - at);
+        assert_eq!(hooking_stub(at, &[0x90; 40], 0x11_0000, 0x20_0007), None);
     }
 
     #[test]

@@ -16,6 +16,8 @@ use core::arch::global_asm;
 use core::ffi::c_void;
 use core::mem::offset_of;
 
+use crossgate_hook::Call;
+
 use super::frame::Regs;
 use crate::image::{self, Params};
 use crate::thread::{Phase, Thread};
@@ -72,6 +74,7 @@ global_asm!(
     ".globl cg_private_syscall, cg_restorer, cg_program, cg_program_syscall, cg_task",
     ".globl cg_compat, cg_bare, cg_bare_after, cg_bare_trap",
     ".globl cg_exit_saved, cg_gate_any",
+    ".globl cg_hook, cg_hook_switched, cg_hook_saved, cg_hook_failed, cg_hook_end",
     // From the arguments of a C function (number first, the seventh on the stack) to those
     // of a call.
     ".macro cg_arguments_of_call",
@@ -158,6 +161,7 @@ global_asm!(
     "mov rdi, rsp",
     "mov rsi, gs:[0]",
     "call {enter}",                        // 0: make the call; else it is answered
+    "cg_enter_decided:",
     "test eax, eax",
     "jnz cg_leave",
     // The effective number and arguments are in the thread block (a hook may have changed
@@ -229,6 +233,109 @@ global_asm!(
     "mov rcx, [rsp + {r_rip}]",
     "mov rsp, [rsp + {r_rsp}]",
     "jmp rcx",
+
+    // A call that one hook library has subscribed to and the agent has no business with, from
+    // a stub that makes it: rcx is the address of the stub's call instruction. The library is
+    // asked from here, and if it lets the call go, nothing comes after it.
+    ".balign 64",
+    "cg_hook:",
+    "mov gs:[{t_return}], rcx",
+    "mov gs:[{t_rsp}], rsp",
+    "mov rsp, gs:[{t_stack}]",
+    "cg_hook_switched:",
+    "pushfq",                              // the saved registers (`Regs`), but for those that
+    "push qword ptr gs:[{t_rsp}]",         // C code keeps; rip is the stub's for now
+    "push rcx",
+    "push rdi",
+    "push rsi",
+    "push rdx",
+    "push r10",
+    "push r8",
+    "push r9",
+    "push rax",
+    "movsxd r11, dword ptr [rcx + 10]",    // the stub ends in a jump to the site's end:
+    "lea r11, [rcx + r11 + 12]",           // 14 bytes on, less the two of the site
+    "sub rsp, 48",
+    "push r11",                            // struct crossgate_call: site, arguments, number
+    "push r9",
+    "push r8",
+    "push r10",
+    "push rdx",
+    "push rsi",
+    "push rdi",
+    "mov r11d, eax",                       // the kernel looks at 32 bits
+    "push r11",
+    "mov dword ptr gs:[{t_phase}], {agent}",
+    "cg_hook_saved:",
+    "mov rsi, rsp",                        // the call
+    "sub rsp, 16",
+    "mov rdx, rsp",                        // room for a result
+    "mov rdi, gs:[0]",                     // the task
+    "xor eax, eax",
+    "test dword ptr [rsp + {h_flags}], 0x400",
+    "jnz 2f",                              // direction flag: C code wants it clear
+    "1: cmp byte ptr gs:[{t_silent}], 0",
+    "jne 3f",                              // a task that hooks do not see
+    "mov dword ptr gs:[{t_library}], 1",
+    "call qword ptr [rip + {first}]",
+    "mov dword ptr gs:[{t_library}], 0",
+    "test eax, eax",
+    "jnz 3f",                              // not CROSSGATE_CONTINUE
+    "mov dword ptr gs:[{t_phase}], {pass}",
+    "cmp byte ptr gs:[{t_holds}], 0",
+    "jne 3f",                              // a signal came: it goes first
+    "mov ecx, [rsp + {h_flags}]",
+    "test ecx, 0x40400",                   // direction or alignment-check: rare
+    "jnz 3f",
+    "mov eax, ecx",                        // SF ZF AF PF CF by sahf, OF by an addition
+    "shr ecx, 11",
+    "and ecx, 1",
+    "shl eax, 8",
+    "add cl, 0x7f",
+    "sahf",
+    "lea rsp, [rsp + {h_rax}]",
+    "pop rax",
+    "pop r9",
+    "pop r8",
+    "pop r10",
+    "pop rdx",
+    "pop rsi",
+    "pop rdi",
+    "pop rcx",
+    "pop rsp",
+    "jmp rcx",                             // the stub's call instruction
+    "2: cld",
+    "jmp 1b",
+    // Rust goes on. eax: what the library said.
+    "3: mov dword ptr gs:[{t_phase}], {agent}",
+    "mov [rsp + {h_rax} - 8], rbx",
+    "mov [rsp + {h_rax} - 16], rbp",
+    "mov [rsp + {h_rax} - 24], r12",
+    "mov [rsp + {h_rax} - 32], r13",
+    "mov [rsp + {h_rax} - 40], r14",
+    "mov [rsp + {h_rax} - 48], r15",
+    "mov rcx, [rsp + {h_rip}]",            // from the stub's call to the end of the site
+    "movsxd rdx, dword ptr [rcx + 10]",
+    "lea rcx, [rcx + rdx + 14]",
+    "mov [rsp + {h_rip}], rcx",
+    "mov gs:[{t_return}], rcx",
+    "lea rdi, [rsp + {h_rax} - 48]",
+    "mov rsi, gs:[0]",
+    "mov edx, eax",
+    "lea rcx, [rsp + 16]",
+    "mov r8, [rsp]",
+    "call {decided}",
+    "lea rsp, [rsp + {h_rax} - 48]",
+    "jmp cg_enter_decided",
+    // The library failed, and the program ends.
+    "cg_hook_failed:",
+    "cld",
+    "mov rsp, gs:[{t_stack}]",
+    "sub rsp, 512",
+    "mov rdi, gs:[0]",
+    "call {hook_failed}",
+    "ud2",
+    "cg_hook_end:",
 
     // long cg_task(args, child): clone, clone3, fork and vfork with the program's own
     // number and arguments (`args` points to {nr, six arguments}). The child finds its
@@ -320,6 +427,17 @@ global_asm!(
     sigsys = sym crate::signals::on_sigsys,
     signal = sym crate::signals::on_signal,
     agent = const Phase::Agent as u32,
+    pass = const Phase::Pass as u32,
+    decided = sym crate::dispatch::decided,
+    hook_failed = sym crate::library::failed_at_once,
+    first = sym crate::library::FIRST,
+    t_silent = const offset_of!(Thread, silent),
+    t_library = const offset_of!(Thread, library),
+    t_holds = const offset_of!(Thread, holds),
+    // From the room for a result: 16 bytes of it, the call, and six registers' room.
+    h_rax = const 16 + size_of::<Call>() + 48,
+    h_rip = const 16 + size_of::<Call>() + 48 + 56,
+    h_flags = const 16 + size_of::<Call>() + 48 + 72,
     regs = const size_of::<Regs>(),
     t_return = const offset_of!(Thread, return_to),
     t_interest = const offset_of!(Thread, interest),
@@ -382,6 +500,16 @@ addresses! {
     gate_hooked = cg_gate_hooked;
     /// There its result is saved and the phase is set.
     exit_saved = cg_exit_saved;
+    /// Way of calls that one hook library has subscribed to.
+    hook = cg_hook;
+    /// There the stack pointer is the agent's.
+    hook_switched = cg_hook_switched;
+    /// There the registers are saved and the phase is set.
+    hook_saved = cg_hook_saved;
+    /// Where a task goes on whose library failed on this way.
+    hook_failed = cg_hook_failed;
+    /// End of that way.
+    hook_end = cg_hook_end;
     /// The agent's own call instruction.
     private_syscall = cg_private_syscall;
     /// The call instruction for calls on the program's behalf.

@@ -82,6 +82,8 @@ global_asm!(
     // Its code cannot go on: the call of the library gives {failed}.
     "cg_library_failed:",
     "cld",
+    "cmp qword ptr gs:[{t_rsp}], 0",       // it was `cg_hook` that called it
+    "je cg_hook_failed",
     "mov rax, {failed}",
     "jmp 4b",
 
