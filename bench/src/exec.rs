@@ -27,6 +27,11 @@ const SOURCES: [(&str, &str); 4] = [
     ("sleeper", include_str!("../programs/sleeper.c")),
 ];
 
+/// The hook libraries, each with how it is compiled; and the header that they need.
+const HOOKS: [(&str, &[&str]); 2] = [("passing-hook", &[]), ("watching-hook", &["-DWATCH"])];
+const HOOK_SOURCE: &str = include_str!("../programs/hook.c");
+const HOOK_HEADER: &str = include_str!("../../hook/include/crossgate.h");
+
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 /// Makes SIGINT and SIGTERM end the run in order: what it started is ended and what it
@@ -99,17 +104,14 @@ impl Bed {
         let scratch = Scratch::new(&env::temp_dir())
             .map_err(|error| format!("cannot make a scratch directory: {error}"))?;
         for (name, source) in SOURCES {
-            let file = scratch.file(&format!("{name}.c"));
-            fs::write(&file, source).map_err(|error| format!("{}: {error}", file.display()))?;
-            let compiler = env::var_os("CC").unwrap_or("cc".into());
-            let status = Command::new(&compiler)
-                .args(["-O2", "-o"])
-                .args([&scratch.file(name), &file])
-                .status()
-                .map_err(|error| format!("cannot run {}: {error}", compiler.display()))?;
-            if !status.success() {
-                return Err(format!("{} could not compile {name}.c", compiler.display()));
-            }
+            compile(&scratch, &[], &format!("{name}.c"), source, name)?;
+        }
+        let header = scratch.file("crossgate.h");
+        fs::write(&header, HOOK_HEADER)
+            .map_err(|error| format!("{}: {error}", header.display()))?;
+        for (name, options) in HOOKS {
+            let library = ["-shared", "-fPIC", "-nostdlib", "-mgeneral-regs-only"];
+            compile(&scratch, &[&library, options].concat(), "hook.c", HOOK_SOURCE, name)?;
         }
         let shared_memory = Path::new("/dev/shm");
         let memory = is_tmpfs(shared_memory).then(|| Scratch::new(shared_memory).ok()).flatten();
@@ -166,6 +168,31 @@ impl Bed {
         append(&mut wrapped, command);
         run(&mut wrapped, &self.scratch, limit, accepted)?;
         Ok((Times::read(&inner)?, Times::read(&outer)?))
+    }
+}
+
+/// Compiles `source`, kept as `file`, to `name`, all in `scratch`.
+fn compile(
+    scratch: &Scratch,
+    options: &[&str],
+    file: &str,
+    source: &str,
+    name: &str,
+) -> Result<(), String> {
+    let path = scratch.file(file);
+    fs::write(&path, source).map_err(|error| format!("{}: {error}", path.display()))?;
+    let compiler = env::var_os("CC").unwrap_or("cc".into());
+    let status = Command::new(&compiler)
+        .arg("-O2")
+        .args(options)
+        .arg("-o")
+        .args([&scratch.file(name), &path])
+        .status()
+        .map_err(|error| format!("cannot run {}: {error}", compiler.display()))?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(format!("{} could not compile {file}", compiler.display()))
     }
 }
 

@@ -37,6 +37,8 @@ pub struct Variant {
 pub const NATIVE: &str = "native";
 /// Name of `crossgate run --mode fast`.
 pub const FAST: &str = "run --mode fast";
+/// Name of `crossgate run --mode fast` with a hook library that lets every call pass.
+pub const HOOK: &str = "run --mode fast --hook";
 /// Name of `crossgate run`.
 pub const RUN: &str = "run";
 /// Name of `crossgate trace -o /dev/null`.
@@ -138,6 +140,19 @@ impl Variant {
             make(TRACE, &["trace", "-o", "/dev/null", "--"]),
             make(TRACE_FILE, &["trace", "-o", "{out}", "--"]),
         ]
+    }
+
+    /// Under hook libraries that do nothing: one lets every call pass, one also sees results.
+    /// `fast` is the variant without them.
+    pub fn hooks(fast: &Self, passing: &Path, watching: &Path) -> Vec<Self> {
+        let with = |name: &str, hook: &Path| {
+            let mut variant = Self { name: name.to_owned(), ..fast.clone() };
+            if let How::Prefix(words) = &mut variant.how {
+                words.splice(words.len() - 1.., ["--hook".into(), hook.into(), "--".into()]);
+            }
+            variant
+        };
+        vec![with(HOOK, passing), with("the same, watching", watching)]
     }
 
     /// A peer that cannot be had, and why.

@@ -326,11 +326,17 @@ fn refused(bed: &Bed) -> Check {
 }
 
 /// A small program under a hook that watches every call, or lets it pass, as it is natively.
-fn hazard(bed: &Bed, programs: &Programs, program: &Program, hook: &str, test: &str) -> Outcome {
+fn hazard(
+    bed: &Bed,
+    programs: &Programs,
+    program: &Program,
+    (hook, mode): (&str, Mode),
+    test: &str,
+) -> Outcome {
     if let Some((tool, reason)) = program.missing() {
         return skip(test, &tool, &reason);
     }
-    if let Some(reason) = program.excluded("exhaustive") {
+    if let Some(reason) = program.excluded(&mode.to_string()) {
         return Ok(Completion::ignored_with(reason));
     }
     let line = programs.line(program)?;
@@ -338,7 +344,7 @@ fn hazard(bed: &Bed, programs: &Programs, program: &Program, hook: &str, test: &
         "vectors" => [bed.file("vectors.so").into_os_string()],
         wish => [bed.promise(wish)],
     };
-    let finished = bed.run(Mode::Exhaustive, &hooks, &[], &line);
+    let finished = bed.run(mode, &hooks, &[], &line);
     let stdout = String::from_utf8_lossy(&finished.stdout).into_owned();
     if finished.ending() == "exit 77" && stdout.starts_with("skip ") {
         return skip(test, &program.name, stdout.trim_end());
@@ -386,12 +392,23 @@ fn main() -> ExitCode {
         add(name.into(), Box::new(check));
     }
     for program in programs.all.iter().filter(|p| p.expect == "0" && !p.untraced) {
-        let vectors = ["registers", "vector_state", "signal_storm", "goroutines", "min_stack"];
-        let with_vectors = vectors.contains(&program.name.as_str()).then_some("vectors");
-        for hook in ["everything", "pass"].into_iter().chain(with_vectors) {
+        let exhaustive = Mode::Exhaustive;
+        let mut hooks = vec![("everything", exhaustive), ("pass", exhaustive)];
+        if ["registers", "vector_state", "signal_storm", "goroutines", "min_stack"]
+            .contains(&program.name.as_str())
+        {
+            hooks.push(("vectors", exhaustive));
+        }
+        if ["signal_storm", "exit_signals", "restart_read", "eintr", "threads_many", "fork_threads"]
+            .contains(&program.name.as_str())
+        {
+            hooks.extend([("everything", Mode::Fast), ("pass", Mode::Fast)]);
+        }
+        for (hook, mode) in hooks {
             let (programs, program) = (programs.clone(), program.clone());
-            let name = format!("{hook}::{}", program.name);
-            let check = move |bed: &Bed, test: &str| hazard(bed, &programs, &program, hook, test);
+            let name = format!("{hook}::{mode}::{}", program.name);
+            let check =
+                move |bed: &Bed, test: &str| hazard(bed, &programs, &program, (hook, mode), test);
             add(name, Box::new(check));
         }
     }

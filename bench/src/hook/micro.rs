@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::{Bench, FAST, RUN, TRACE, TRACE_FILE, behind};
 use crate::report::{Goal, Unit, Work};
 use crate::series::{Sample, interleave, quantile};
-use crate::variant::{self, Variant};
+use crate::variant::{self, HOOK, Variant};
 
 /// Few enough that no tracer's buffer overflows within a burst, and enough that the clock's
 /// own cost disappears.
@@ -42,6 +42,7 @@ fn goals(call: &Call) -> Vec<(&'static str, Goal)> {
         goals.extend([
             (TRACE, Goal::AddedAtMinima(300.0)),
             (TRACE_FILE, Goal::AddedAtMinima(300.0)),
+            (HOOK, Goal::AddedAtMinima(8.0)),
         ]);
     }
     goals
@@ -56,6 +57,11 @@ pub(super) fn measure(bench: &Bench) -> Vec<Work> {
 
     let mut variants = vec![Variant::native(), Variant::native_again()];
     variants.extend(bench.crossgate.iter().cloned());
+    if let Some(fast) = bench.crossgate.iter().find(|variant| variant.name == FAST) {
+        let [passing, watching] =
+            ["passing-hook", "watching-hook"].map(|name| bench.bed.scratch.file(name));
+        variants.extend(Variant::hooks(fast, &passing, &watching));
+    }
     variants.extend([
         Variant::dispatch_range(),
         Variant::dispatch_allow(),
