@@ -6,7 +6,7 @@
 //! with the program's signals held back.
 
 use core::ffi::c_char;
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use crossgate_hook::{Action, Call, Hook};
 use crossgate_wire::RequestKind;
@@ -137,6 +137,7 @@ pub fn start(t: &'static Thread) {
         return;
     }
     clear_state(t);
+    STARTING.store(core::ptr::from_ref(t).cast_mut(), Ordering::Relaxed);
     for (index, _) in loaded() {
         let library = &hooks().images[index];
         BEGINNING.store(index as u32, Ordering::Relaxed);
@@ -150,6 +151,7 @@ pub fn start(t: &'static Thread) {
         }
     }
     tell(t, TASK_BEGINS);
+    STARTING.store(core::ptr::null_mut(), Ordering::Relaxed);
 }
 
 /// What libraries keep of a task begins with zeros.
@@ -197,7 +199,7 @@ fn call(t: &Thread, index: usize, function: u64, arguments: [u64; 3]) -> Option<
     t.library.set(index as u32 + 1);
     // SAFETY: the launcher has found the function in the library by its name, and its
     // arguments are those of `crossgate.h`.
-    let result = unsafe { arch::call(function, arguments, vectors) };
+    let result = unsafe { arch::call(t, function, arguments, vectors) };
     t.library.set(0);
     t.library_rsp.set(0);
     if result.is_none() {
@@ -225,6 +227,7 @@ pub fn faulted(t: &Thread, signal: i32, c: &mut Context) -> bool {
         return false;
     }
     t.library_fault.set((signal as u64, c.rip));
+    c.rbx = core::ptr::from_ref(t) as u64;
     c.rip = if t.library_rsp.get() == 0 { entry::hook_failed() } else { failed_address() };
     true
 }
@@ -419,16 +422,33 @@ extern "C" fn task_state(t: &Thread) -> *mut u8 {
     t.hook_state().wrapping_add(index * TASK_STATE)
 }
 
-unsafe extern "C" fn log(t: &Thread, text: *const c_char, len: usize) {
+unsafe extern "C" fn log(t: Option<&'static Thread>, text: *const c_char, len: usize) {
+    let t = t.unwrap_or_else(current);
     // SAFETY: the library says that so much is there.
     let text = unsafe { core::slice::from_raw_parts(text.cast::<u8>(), len) };
     trace::log(t, t.library.get().saturating_sub(1), text);
 }
 
-unsafe extern "C" fn give_up(t: &Thread, text: *const c_char, len: usize) -> ! {
+unsafe extern "C" fn give_up(t: Option<&'static Thread>, text: *const c_char, len: usize) -> ! {
+    let t = t.unwrap_or_else(current);
     // SAFETY: a library is running, and said what is there.
     unsafe {
-        log(t, text, len);
-        arch::give_up()
+        log(Some(t), text, len);
+        arch::give_up(t)
     }
+}
+
+/// The first task while its libraries start, on a stack that is in no block.
+static STARTING: AtomicPtr<Thread> = AtomicPtr::new(core::ptr::null_mut());
+
+/// The task whose library is running: where nobody says, as when it panics.
+fn current() -> &'static Thread {
+    let starting = STARTING.load(Ordering::Relaxed);
+    if !starting.is_null() {
+        // SAFETY: blocks stay mapped.
+        return unsafe { &*starting };
+    }
+    let here = &raw const starting as u64;
+    // SAFETY: libraries run on a stack of a block.
+    unsafe { Thread::of_signal_stack(here) }
 }

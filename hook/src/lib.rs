@@ -2,7 +2,11 @@
 //!
 //! Owns: the interface between the agent and a hook. Never does: anything by itself; the
 //! agent calls a hook (`agent/src/dispatch.rs`), the built-in ones live beside it.
+//!
+//! For a hook of your own, see [`library`] (Rust) and `include/crossgate.h` (C).
 #![no_std]
+
+pub mod library;
 
 /// One system call, as the program is about to make it.
 #[repr(C)]

@@ -168,6 +168,39 @@ fn read_files(bed: &Bed) -> Check {
     }
 }
 
+/// The example in Rust: it answers, refuses, and a panic says what and where.
+fn rust_hook(bed: &Bed, test: &str) -> Outcome {
+    let target = ["--target", "x86_64-unknown-none", "--print", "target-libdir"];
+    let found = Command::new("rustc").args(target).output();
+    let libraries = found.map(|out| String::from_utf8_lossy(&out.stdout).trim().to_owned());
+    if !libraries.is_ok_and(|folder| Path::new(&folder).is_dir()) {
+        return skip(test, "rustc", "it needs rustc's own x86_64-unknown-none");
+    }
+    let built = Command::new(root().join("../hook/examples/rust/build"))
+        .arg(bed.folder.path())
+        .env("CARGO_TARGET_DIR", bed.file("rust-target"))
+        // Meant for the host.
+        .env_remove("RUSTFLAGS")
+        .env_remove("CARGO_ENCODED_RUSTFLAGS")
+        .output()?;
+    if !built.status.success() {
+        return Err(format!("build: {}", String::from_utf8_lossy(&built.stderr)).into());
+    }
+    let hook = |argument: &str| {
+        let mut word = bed.file("libfake_uid.so").into_os_string();
+        word.push(argument);
+        [word]
+    };
+    let line = ["id".into(), "-u".into()];
+    for mode in Mode::HOOKED {
+        expect(&bed.run(mode, &hook(""), &[], &line), 0, "0\n", "")?;
+        expect(&bed.run(mode, &hook(":4321"), &[], &line), 0, "4321\n", "")?;
+        expect(&bed.run(mode, &hook(":x"), &[], &line), 125, "", "Invalid argument")?;
+        expect(&bed.run(mode, &hook(":666"), &[], &line), 125, "", "no user 666")?;
+    }
+    Ok(Completion::Completed)
+}
+
 fn expect(finished: &Finished, code: i32, stdout: &str, stderr: &str) -> Check {
     let said = finished.stderr_text();
     let as_wanted = if stderr.is_empty() { said.is_empty() } else { said.contains(stderr) };
@@ -391,6 +424,7 @@ fn main() -> ExitCode {
         };
         add(name.into(), Box::new(check));
     }
+    add("rust_hook".into(), Box::new(rust_hook));
     for program in programs.all.iter().filter(|p| p.expect == "0" && !p.untraced) {
         let exhaustive = Mode::Exhaustive;
         let mut hooks = vec![("everything", exhaustive), ("pass", exhaustive)];

@@ -302,7 +302,7 @@ global_asm!(
     "pop rsi",
     "pop rdi",
     "pop rcx",
-    "pop rsp",
+    "mov rsp, gs:[{t_rsp}]",
     "jmp rcx",                             // the stub's call instruction
     "2: cld",
     "jmp 1b",
@@ -327,12 +327,12 @@ global_asm!(
     "call {decided}",
     "lea rsp, [rsp + {h_rax} - 48]",
     "jmp cg_enter_decided",
-    // The library failed, and the program ends.
+    // The library failed, and the program ends. rbx: the thread.
     "cg_hook_failed:",
     "cld",
-    "mov rsp, gs:[{t_stack}]",
+    "mov rdi, rbx",
+    "mov rsp, [rdi + {t_stack}]",
     "sub rsp, 512",
-    "mov rdi, gs:[0]",
     "call {hook_failed}",
     "ud2",
     "cg_hook_end:",

@@ -5,14 +5,17 @@
 //! flag clear, stack aligned, and, where it uses them, x87 and SSE as at a program's start.
 
 use core::arch::global_asm;
+use core::ffi::c_void;
 use core::mem::offset_of;
+use core::ptr;
 
 use crate::thread::Thread;
 
 global_asm!(
     ".text",
     ".globl cg_call_library, cg_library_failed",
-    // long cg_call_library(function, a, b, c, vectors)
+    // long cg_call_library(function, a, b, c, vectors, thread). Not by %gs, which may be the
+    // program's own.
     "cg_call_library:",
     "push rbx",
     "push rbp",
@@ -21,7 +24,8 @@ global_asm!(
     "push r14",
     "push r15",
     "push r8",                             // what to keep (`Vectors`); 16-byte alignment
-    "mov gs:[{t_rsp}], rsp",               // where to come back to if it fails
+    "mov rbx, r9",                         // C code keeps it
+    "mov [rbx + {t_rsp}], rsp",            // where to come back to if it fails
     "mov rax, rdi",
     "mov rdi, rsi",
     "mov rsi, rdx",
@@ -54,8 +58,8 @@ global_asm!(
     "mov rdx, r13",
     "1: call rax",
 
-    // rax: the result. Nothing else is believed, for it may come from below.
-    "4: mov rbp, gs:[{t_rsp}]",
+    // rax: the result, rbx: the thread. Nothing else is believed, for it may come from below.
+    "4: mov rbp, [rbx + {t_rsp}]",
     "mov r12, rax",
     "cmp dword ptr [rbp], 0",
     "je 5f",
@@ -79,13 +83,18 @@ global_asm!(
     "pop rbx",
     "ret",
 
-    // Its code cannot go on: the call of the library gives {failed}.
+    // Its code cannot go on: the call of the library gives {failed}. rbx: the thread.
     "cg_library_failed:",
     "cld",
-    "cmp qword ptr gs:[{t_rsp}], 0",       // it was `cg_hook` that called it
+    "cmp qword ptr [rbx + {t_rsp}], 0",    // it was `cg_hook` that called it
     "je cg_hook_failed",
     "mov rax, {failed}",
     "jmp 4b",
+    // void cg_give_up(thread)
+    ".globl cg_give_up",
+    "cg_give_up:",
+    "mov rbx, rdi",
+    "jmp cg_library_failed",
 
     t_rsp = const offset_of!(Thread, library_rsp),
     // x87, SSE, AVX, and the three of AVX-512 (XCR0 bits 0 to 2 and 5 to 7); what the
@@ -96,22 +105,30 @@ global_asm!(
 );
 
 unsafe extern "C" {
-    fn cg_call_library(function: u64, a: u64, b: u64, c: u64, vectors: u32) -> i64;
-    fn cg_library_failed() -> !;
+    fn cg_call_library(
+        function: u64,
+        a: u64,
+        b: u64,
+        c: u64,
+        vectors: u32,
+        thread: *const c_void,
+    ) -> i64;
+    fn cg_library_failed();
+    fn cg_give_up(thread: *const c_void) -> !;
 }
 
 /// Calls `function` of a library with these arguments; `None` when it failed.
 ///
 /// # Safety
 /// `function` is the address of a library's function that takes these arguments.
-pub unsafe fn call(function: u64, arguments: [u64; 3], vectors: u32) -> Option<i64> {
+pub unsafe fn call(t: &Thread, function: u64, arguments: [u64; 3], vectors: u32) -> Option<i64> {
     let [a, b, c] = arguments;
     // SAFETY: as the caller says; the assembly keeps what must be kept.
-    let result = unsafe { cg_call_library(function, a, b, c, vectors) };
+    let result = unsafe { cg_call_library(function, a, b, c, vectors, ptr::from_ref(t).cast()) };
     (result != i64::MIN).then_some(result)
 }
 
-/// Where a task goes on whose library failed.
+/// Where a task goes on whose library failed, with its [`Thread`] in rbx.
 pub fn failed_address() -> u64 {
     cg_library_failed as *const () as u64
 }
@@ -120,7 +137,7 @@ pub fn failed_address() -> u64 {
 ///
 /// # Safety
 /// Called by a library, through the agent's functions.
-pub unsafe fn give_up() -> ! {
+pub unsafe fn give_up(t: &Thread) -> ! {
     // SAFETY: there is a call of `cg_call_library` to go back to.
-    unsafe { cg_library_failed() }
+    unsafe { cg_give_up(ptr::from_ref(t).cast()) }
 }
