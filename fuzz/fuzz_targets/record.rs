@@ -23,6 +23,9 @@ fuzz_target!(|bytes: &[u8]| {
                 assert_eq!(info.len(), 128);
                 assert!(rest[..len].as_ptr_range().contains(&info.as_ptr()));
             }
+            Record::Inject { task: text, .. } | Record::Log { text, .. } => {
+                assert!(text.is_empty() || rest[..len].as_ptr_range().contains(&text.as_ptr()));
+            }
             Record::Cancel { .. } | Record::TaskStart { .. } => assert!(len >= 16),
         }
         // A pad may claim more than there is; nothing else may.
