@@ -28,10 +28,7 @@ fuzz_target!(|bytes: &[u8]| {
             }
             Record::Signal { info, .. } => signal(&mut line, info),
             Record::TaskStart { parent, .. } => ended(&mut line, parent),
-            Record::Cancel { .. }
-            | Record::Inject { .. }
-            | Record::Log { .. }
-            | Record::Pad => {}
+            Record::Cancel { .. } | Record::Inject { .. } | Record::Log { .. } | Record::Pad => {}
         }
         assert!(line.is_ascii() && !line.contains('\n'), "{line:?}");
         let Some(next) = rest.get(len..) else { break };
