@@ -7,6 +7,7 @@
 
 mod filter;
 mod inject;
+mod output;
 mod run;
 mod sites;
 mod trace;

@@ -4,7 +4,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -17,6 +17,7 @@ use crossgate_launch::{
     Ending, Error, HookKind, Linger, Observer, Options, Program, SiteReport, Task,
 };
 
+use crate::output::Output;
 use crate::{Target, say};
 
 /// A site is patched when it is caught for this many times: a patch (two pages made writable
@@ -71,20 +72,14 @@ impl Run {
             options.geometry = Geometry { rings: RINGS, ring_size: RING_SIZE };
             options.linger = Linger::Wait;
         }
-        let log: Box<dyn Write> = match &self.hook_log {
-            Some(path) => create(path, "log")?,
-            None => Box::new(io::stderr()),
-        };
+        let log = Output::new(self.hook_log.as_deref(), "log")?;
         let out = match &self.output {
             Some(path) => create(path, "counts")?,
             None => Box::new(io::stderr()),
         };
-        let mut silent = Silent { counts: Counts::new(), log: BufWriter::new(log), failed: None };
+        let mut silent = Silent { counts: Counts::new(), log };
         let ending = crossgate_launch::run(&program, &options, &mut silent)?;
-        silent.pause();
-        if let Some(e) = &silent.failed {
-            say(&format!("the hooks' log is not complete: writing it failed: {e}"));
-        }
+        silent.log.end("the hooks' log");
         if self.stats {
             self.print(&silent.counts, out);
         }
@@ -179,8 +174,7 @@ fn report(program: &str, counts: &Counts) -> String {
 /// Sees nothing but what the user must know, the counts, and what hooks log.
 struct Silent {
     counts: Counts,
-    log: BufWriter<Box<dyn Write>>,
-    failed: Option<io::Error>,
+    log: Output,
 }
 
 impl Silent {
@@ -195,11 +189,7 @@ impl Silent {
             }
         }
         line.push(b'\n');
-        if self.failed.is_none()
-            && let Err(e) = self.log.write_all(&line)
-        {
-            self.failed = Some(e);
-        }
+        self.log.write(&line);
     }
 }
 
@@ -210,11 +200,7 @@ impl Observer for Silent {
         }
     }
     fn pause(&mut self) {
-        if self.failed.is_none()
-            && let Err(e) = self.log.flush()
-        {
-            self.failed = Some(e);
-        }
+        self.log.flush();
     }
     fn executed(&mut self, _: i32, _: i32) {}
     fn task_gone(&mut self, _: Task) {}

@@ -6,7 +6,6 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write as _;
-use std::io::{self, BufWriter, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
@@ -18,6 +17,7 @@ use crossgate_launch::wire::record::Blobs;
 use crossgate_launch::{Ending, Error, HookKind, Linger, Observer, Program, SiteReport, Task};
 use crossgate_syscalls::{Behaviour, x86_64};
 
+use crate::output::Output;
 use crate::{Target, filter, run, say};
 
 /// Options of `crossgate trace`.
@@ -59,10 +59,7 @@ impl Trace {
             )));
         }
         let program = Program::find(&self.target.program)?;
-        let out: Box<dyn Write> = match &self.output {
-            Some(path) => run::create(path, "trace")?,
-            None => Box::new(io::stderr()),
-        };
+        let out = Output::new(self.output.as_deref(), "trace")?;
         let options = crossgate_launch::Options {
             hook: HookKind::Trace,
             string_limit: self.string_limit,
@@ -72,8 +69,7 @@ impl Trace {
             ..run::pass_options(&self.target)
         };
         let mut printer = Printer {
-            out: BufWriter::with_capacity(1 << 16, out),
-            failed: None,
+            out,
             options: decode::Options {
                 string_limit: self.string_limit as usize,
                 ..decode::Options::default()
@@ -91,9 +87,7 @@ impl Trace {
         };
         let ending = crossgate_launch::run(&program, &options, &mut printer)?;
         printer.flush();
-        if let Some(e) = printer.failed {
-            say(&format!("the trace is not complete: writing it failed: {e}"));
-        }
+        printer.out.end("the trace");
         Ok(ending.code())
     }
 }
@@ -131,8 +125,7 @@ struct TaskState {
 }
 
 struct Printer<'a> {
-    out: BufWriter<Box<dyn Write>>,
-    failed: Option<io::Error>,
+    out: Output,
     options: decode::Options,
     always_prefix: bool,
     shown: filter::Set,
@@ -152,11 +145,7 @@ struct Printer<'a> {
 
 impl Printer<'_> {
     fn write(&mut self) {
-        if self.failed.is_none()
-            && let Err(e) = self.out.write_all(self.line.as_bytes())
-        {
-            self.failed = Some(e);
-        }
+        self.out.write(self.line.as_bytes());
         self.line.clear();
     }
 
@@ -410,11 +399,7 @@ impl Observer for Printer<'_> {
     fn site(&mut self, _: i32, _: SiteReport) {}
 
     fn pause(&mut self) {
-        if self.failed.is_none()
-            && let Err(e) = self.out.flush()
-        {
-            self.failed = Some(e);
-        }
+        self.out.flush();
     }
 
     fn untraced(&mut self, pid: i32) {

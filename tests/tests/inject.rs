@@ -127,10 +127,11 @@ attempt("unix", lambda: unix.connect("/tmp/no/such/socket"))
 "#;
 
 fn only_named_peers() -> Outcome {
-    let Some(python) = ["/usr/bin/python3"].iter().find(|path| fs::exists(path).unwrap_or(false))
-    else {
+    // The distribution's own: what comes first in the search may be a shell script.
+    let python = "/usr/bin/python3";
+    if !fs::exists(python)? {
         return skip("only_named_peers", "python3", "it needs python3, which is not here");
-    };
+    }
     let program = words(&[python, "-c", PEERS]);
     for (expression, lines) in [
         ("inject=sendto:error=EPIPE:peer=127.0.0.1", ["EPIPE", "ECONNREFUSED", "ENOENT"]),

@@ -12,7 +12,7 @@ mod replay;
 use std::collections::HashMap;
 use std::fs;
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::io::{self, BufWriter, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -27,6 +27,7 @@ use crossgate_launch::wire::{Record, Rules};
 use crossgate_launch::{Ending, Error, HookKind, Linger, Observer, Program, SiteReport, Task};
 use crossgate_syscalls::{Direction, Extent, Kind, Type, x86_64};
 
+use crate::output::Output;
 use crate::{Target, filter, run, say};
 
 /// Options of `crossgate inject`.
@@ -87,10 +88,7 @@ impl Inject {
         let (rules, interest) = self.rules()?;
         let rules: Rc<Rules> = rules.into();
         let program = Program::find(&self.target.program)?;
-        let out: Box<dyn Write> = match &self.output {
-            Some(path) => run::create(path, "log")?,
-            None => Box::new(io::stderr()),
-        };
+        let out = Output::new(self.output.as_deref(), "log")?;
         let options = crossgate_launch::Options {
             hook: HookKind::Inject,
             string_limit: self.string_limit.min(LONGEST_STRING),
@@ -101,8 +99,7 @@ impl Inject {
             ..run::pass_options(&self.target)
         };
         let mut log = Log {
-            out: BufWriter::new(out),
-            failed: None,
+            out,
             options: decode::Options {
                 string_limit: self.string_limit as usize,
                 ..decode::Options::default()
@@ -111,13 +108,10 @@ impl Inject {
             calls: HashMap::new(),
         };
         if self.replay.is_none() {
-            log.write(&format!("# crossgate inject: seed {}\n", rules.seed));
+            log.out.write(format!("# crossgate inject: seed {}\n", rules.seed).as_bytes());
         }
         let ending = crossgate_launch::run(&program, &options, &mut log)?;
-        log.pause();
-        if let Some(e) = log.failed {
-            say(&format!("the log is not complete: writing it failed: {e}"));
-        }
+        log.out.end("the log");
         Ok(ending.code())
     }
 
@@ -268,22 +262,13 @@ struct Injected {
 }
 
 struct Log<'a> {
-    out: BufWriter<Box<dyn Write>>,
-    failed: Option<io::Error>,
+    out: Output,
     options: decode::Options,
     rules: &'a Rules,
     calls: HashMap<Task, Injected>,
 }
 
 impl Log<'_> {
-    fn write(&mut self, line: &str) {
-        if self.failed.is_none()
-            && let Err(e) = self.out.write_all(line.as_bytes())
-        {
-            self.failed = Some(e);
-        }
-    }
-
     /// The line of a call; `exit` is how it ended, if it did.
     fn line(&mut self, task: Task, exit: Option<decode::Exit>) {
         let Some(injected) = self.calls.remove(&task) else { return };
@@ -302,7 +287,7 @@ impl Log<'_> {
         line.push_str(injected.mark);
         line.push_str(&injected.remark);
         line.push('\n');
-        self.write(&line);
+        self.out.write(line.as_bytes());
     }
 
     fn injected(&mut self, task: Task, rule: u32, result: u32, occurrence: u32, name: &[u8]) {
@@ -366,11 +351,7 @@ impl Observer for Log<'_> {
     fn site(&mut self, _: i32, _: SiteReport) {}
 
     fn pause(&mut self) {
-        if self.failed.is_none()
-            && let Err(e) = self.out.flush()
-        {
-            self.failed = Some(e);
-        }
+        self.out.flush();
     }
 
     fn note(&mut self, text: &str) {
