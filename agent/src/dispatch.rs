@@ -70,7 +70,7 @@ pub fn fill_interest() {
     let wanted = &PROCESS.control().interest;
     for (nr, slot) in INTEREST.iter().take(CALLS).enumerate() {
         let hook = if wanted[nr] == INTEREST_HOOK { HOOK } else { 0 };
-        let own = if plan::behaviour(nr as u64).has_any(OWN) { AGENT } else { 0 };
+        let own = if is_agents(nr as u64) { AGENT } else { 0 };
         if hook | own != 0 {
             slot.store(hook | own, Ordering::Relaxed);
         }
@@ -102,6 +102,11 @@ pub fn hook_wants(nr: u64) -> bool {
         Some(slot) if (nr as usize) < CALLS => slot.load(Ordering::Relaxed) & HOOK != 0,
         _ => hook_wants_all(),
     }
+}
+
+/// Whether the agent must see this call for its own sake.
+pub fn is_agents(nr: u64) -> bool {
+    plan::behaviour(nr).has_any(OWN)
 }
 
 /// Whether this call must come to Rust.

@@ -27,6 +27,8 @@ pub mod dispatch;
 #[cfg(target_os = "none")]
 pub mod filter;
 #[cfg(target_os = "none")]
+pub mod host;
+#[cfg(target_os = "none")]
 pub mod image;
 #[cfg(target_os = "none")]
 pub mod inject;

@@ -1,9 +1,9 @@
 //! Hook libraries: the user's own code in the process.
 //!
 //! Owns: mapping libraries, calling them in order, the functions that they may call
-//! (`crossgate.h`), and what happens when one fails. A library has no libc and makes no calls of
-//! its own; it sees the calls that it subscribed to, on the agent's stack of the calling task,
-//! with the program's signals held back.
+//! (`crossgate.h`), and what happens when one fails. A library sees the calls that it subscribed to,
+//! with the program's signals held back. One that needs no libc makes no calls of its own and runs
+//! on the agent's stack of the calling task; the others live in the host (`host.rs`).
 
 use core::ffi::c_char;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
@@ -22,7 +22,7 @@ use crate::arch::x86_64::library::{self as arch, failed_address};
 use crate::process::PROCESS;
 use crate::sys::{self, errno, nr};
 use crate::thread::{HOOK_STATE_SIZE, Thread};
-use crate::{dispatch, image, request, trace, uaccess};
+use crate::{dispatch, host, image, request, trace, uaccess};
 
 /// Exit status of a program that is ended because a library failed.
 const ENDED: u64 = 125;
@@ -33,6 +33,13 @@ struct Loaded {
     exit: AtomicU64,
     task: AtomicU64,
     vectors: AtomicU32,
+    /// Where it lies.
+    base: AtomicU64,
+    /// It lives in the host.
+    hosted: AtomicBool,
+    /// It was written for zpoline or svc-hook: `enter` is its function of seven arguments, and
+    /// calls the next one where it wants the call made.
+    foreign: AtomicBool,
     /// It failed, and is left out.
     failed: AtomicBool,
     /// A bit for each call that it subscribed to.
@@ -45,6 +52,9 @@ static LOADED: [Loaded; MOST_HOOKS] = [const {
         exit: AtomicU64::new(NO_FUNCTION),
         task: AtomicU64::new(NO_FUNCTION),
         vectors: AtomicU32::new(0),
+        base: AtomicU64::new(0),
+        hosted: AtomicBool::new(false),
+        foreign: AtomicBool::new(false),
         failed: AtomicBool::new(false),
         calls: [const { AtomicU64::new(0) }; CALLS / 64],
     }
@@ -74,8 +84,20 @@ fn loaded() -> impl DoubleEndedIterator<Item = (usize, &'static Loaded)> + Exact
 /// Maps the libraries, which lie behind the arena in its file, open as `fd`. Gives 0 or
 /// `-errno`.
 pub fn map(fd: u32) -> i64 {
-    for (index, _) in loaded() {
-        let result = map_one(fd, index, &hooks().images[index]);
+    if hooks().host != 0 {
+        let result = host::map(fd);
+        if result < 0 {
+            return result;
+        }
+    }
+    for (index, library) in loaded() {
+        let image = &hooks().images[index];
+        library.vectors.store(image.vectors, Ordering::Relaxed);
+        if image.needs_libc != 0 {
+            library.hosted.store(true, Ordering::Relaxed);
+            continue;
+        }
+        let result = map_one(fd, index, image);
         if result < 0 {
             return result;
         }
@@ -124,34 +146,126 @@ fn map_one(fd: u32, index: usize, library: &HookImage) -> i64 {
     loaded.enter.store(address(library.enter), Ordering::Relaxed);
     loaded.exit.store(address(library.exit), Ordering::Relaxed);
     loaded.task.store(address(library.task), Ordering::Relaxed);
-    loaded.vectors.store(library.vectors, Ordering::Relaxed);
+    loaded.base.store(base, Ordering::Relaxed);
     if hooks().count == 1 && hooks().goes_on == 0 && library.vectors == 0 {
         FIRST.store(address(library.enter), Ordering::Relaxed);
     }
     0
 }
 
-/// Starts the libraries in a new program.
-pub fn start(t: &'static Thread) {
+/// Starts the libraries in a new program, whose stack pointer is `program`.
+///
+/// # Safety
+/// `program` is the stack pointer at a program's entry point.
+pub unsafe fn start(t: &'static Thread, program: *const u64) {
     if !PROCESS.has_libraries() {
         return;
     }
     clear_state(t);
     STARTING.store(core::ptr::from_ref(t).cast_mut(), Ordering::Relaxed);
-    for (index, _) in loaded() {
-        let library = &hooks().images[index];
+    if let Some((index, first)) = loaded().find(|(_, library)| library.is_hosted()) {
+        t.library.set(index as u32 + 1);
+        // SAFETY: as the caller says.
+        let started =
+            unsafe { host::start(t, program, first.vectors.load(Ordering::Relaxed)) };
+        t.library.set(0);
+        t.library_rsp.set(0);
+        match started {
+            Ok(()) => {}
+            Err(host::Failure::Refused(errno)) => fail(t, index, errno as u64, 0),
+            Err(host::Failure::Ended(signal, address)) => fail(t, index, signal, address),
+        }
+    }
+    for (index, library) in loaded() {
+        if library.failed.load(Ordering::Relaxed) {
+            continue;
+        }
         BEGINNING.store(index as u32, Ordering::Relaxed);
-        let init = image::library(index) + library.init;
-        let argument = library.argument.as_ptr() as u64;
-        let result = call(t, index, init, [core::ptr::from_ref(t) as u64, argument, 0]);
+        let refused = if library.is_hosted() {
+            start_hosted(t, index, library)
+        } else {
+            let init = image::library(index) + hooks().images[index].init;
+            initialize(t, index, init)
+        };
         BEGINNING.store(MOST_HOOKS as u32, Ordering::Relaxed);
-        // An `int`, of which the upper half of the register may hold anything.
-        if let Some(refused @ ..0) = result.map(|result| result as i32) {
+        if let Some(refused @ ..0) = refused {
             fail(t, index, i64::from(refused) as u64, 0);
         }
     }
     tell(t, TASK_BEGINS);
     STARTING.store(core::ptr::null_mut(), Ordering::Relaxed);
+}
+
+/// Calls `crossgate_hook_init`; gives what it says.
+fn initialize(t: &Thread, index: usize, init: u64) -> Option<i32> {
+    let argument = hooks().images[index].argument.as_ptr() as u64;
+    // An `int`, of which the upper half of the register may hold anything.
+    call(t, index, init, [core::ptr::from_ref(t) as u64, argument, 0]).map(|result| result as i32)
+}
+
+/// Has the host's dynamic linker open library `index`, and starts that; gives what it says.
+fn start_hosted(t: &Thread, index: usize, library: &Loaded) -> Option<i32> {
+    const RTLD_NOW: u64 = 2;
+    let path = host::path(index);
+    let opened = call(t, index, host::needed(host::Needed::Open), [path, RTLD_NOW, 0])?;
+    if opened == 0 {
+        let text = call(t, index, host::needed(host::Needed::Error), [0; 3])? as u64;
+        refuse(t, index, text);
+        return None;
+    }
+    // SAFETY: `struct link_map` begins with the address at which the library lies (link.h).
+    let base = unsafe { (opened as *const u64).read() };
+    library.base.store(base, Ordering::Relaxed);
+    let find = |name: &core::ffi::CStr| {
+        let arguments = [opened as u64, name.as_ptr() as u64, 0];
+        let found = call(t, index, host::needed(host::Needed::Symbol), arguments);
+        found.filter(|&address| address != 0).map_or(NO_FUNCTION, |address| address as u64)
+    };
+    let init = find(c"crossgate_hook_init");
+    if init == NO_FUNCTION {
+        return start_foreign(t, index, library, find(c"__hook_init"));
+    }
+    library.exit.store(find(c"crossgate_hook_exit"), Ordering::Relaxed);
+    library.task.store(find(c"crossgate_hook_task"), Ordering::Relaxed);
+    library.enter.store(find(c"crossgate_hook_enter"), Ordering::Relaxed);
+    initialize(t, index, init)
+}
+
+/// For each library, the function that it may replace: see [`start_foreign`].
+static NEXT: [AtomicU64; MOST_HOOKS] = [const { AtomicU64::new(0) }; MOST_HOOKS];
+
+/// Starts a library that was written for zpoline or svc-hook: `int __hook_init(long, syscall_fn_t
+/// *)` finds at the pointer the function that makes calls, and puts its own there.
+fn start_foreign(t: &Thread, index: usize, library: &Loaded, init: u64) -> Option<i32> {
+    NEXT[index].store(arch::next_call(), Ordering::Relaxed);
+    let result = call(t, index, init, [0, NEXT[index].as_ptr() as u64, 0])?;
+    let function = NEXT[index].load(Ordering::Relaxed);
+    if result as i32 != 0 {
+        return Some(errno::EINVAL as i32);
+    }
+    if function != arch::next_call() {
+        library.enter.store(function, Ordering::Relaxed);
+        library.foreign.store(true, Ordering::Relaxed);
+        subscribe(-1);
+    }
+    Some(0)
+}
+
+/// The host's dynamic linker cannot load library `index`, and says why in a string at `text`.
+fn refuse(t: &Thread, index: usize, text: u64) {
+    LOADED[index].failed.store(true, Ordering::Relaxed);
+    // SAFETY: a string of the libc's.
+    let len = unsafe { core::ffi::CStr::from_ptr(text as *const c_char) }.count_bytes();
+    request::ask(t, RequestKind::HookRefused, [index as u64, text, len as u64, 0]);
+    if hooks().goes_on == 0 {
+        sys::exit_process(ENDED);
+    }
+}
+
+impl Loaded {
+    fn is_hosted(&self) -> bool {
+        self.hosted.load(Ordering::Relaxed)
+    }
 }
 
 /// What libraries keep of a task begins with zeros.
@@ -160,11 +274,21 @@ fn clear_state(t: &Thread) {
     unsafe { t.hook_state().write_bytes(0, HOOK_STATE_SIZE) };
 }
 
-/// `child` is about to be made.
-pub fn prepare_child(child: &Thread) {
-    if PROCESS.has_libraries() {
-        clear_state(child);
+/// `t` is about to make `child`; false when that needs memory which there is not.
+pub fn prepare_child(t: &Thread, child: &Thread, own_memory: bool) -> bool {
+    if !PROCESS.has_libraries() {
+        return true;
     }
+    clear_state(child);
+    if !host::exists() {
+        return true;
+    }
+    // What allocates for the child is the host's, and nobody's hook.
+    t.library.set(1);
+    let prepared = host::prepare(t, child, own_memory);
+    t.library.set(0);
+    t.library_rsp.set(0);
+    prepared
 }
 
 /// A new task runs for the first time.
@@ -197,9 +321,13 @@ fn tell(t: &Thread, event: i64) {
 fn call(t: &Thread, index: usize, function: u64, arguments: [u64; 3]) -> Option<i64> {
     let vectors = LOADED[index].vectors.load(Ordering::Relaxed);
     t.library.set(index as u32 + 1);
-    // SAFETY: the launcher has found the function in the library by its name, and its
-    // arguments are those of `crossgate.h`.
+    let inside = LOADED[index].is_hosted().then(|| host::enter(t));
+    // SAFETY: the function was found in the library, or its libc, by its name, and the arguments
+    // are what that says.
     let result = unsafe { arch::call(t, function, arguments, vectors) };
+    if let Some(inside) = inside {
+        host::leave(t, inside);
+    }
     t.library.set(0);
     t.library_rsp.set(0);
     if result.is_none() {
@@ -212,8 +340,13 @@ fn call(t: &Thread, index: usize, function: u64, arguments: [u64; 3]) -> Option<
 /// Library `index` has failed: by a signal at an address, by giving itself up (zero), or by
 /// refusing to start (`-errno`).
 fn fail(t: &Thread, index: usize, why: u64, address: u64) {
-    LOADED[index].failed.store(true, Ordering::Relaxed);
-    let offset = address.wrapping_sub(image::library(index));
+    let offset = address.wrapping_sub(LOADED[index].base.load(Ordering::Relaxed));
+    for (other, library) in loaded() {
+        // What one library leaves behind of their libc, nobody can rely on.
+        if other == index || library.is_hosted() && LOADED[index].is_hosted() {
+            library.failed.store(true, Ordering::Relaxed);
+        }
+    }
     request::tell(t, RequestKind::HookFailed, [index as u64, why, offset, t.nr.get()]);
     if hooks().goes_on == 0 {
         sys::exit_process(ENDED);
@@ -247,6 +380,9 @@ pub struct Libraries;
 impl Hook<Thread> for Libraries {
     fn enter(&self, t: &Thread, call_seen: &mut Call) -> Action {
         t.watchers.set(0);
+        if host::exists() {
+            host::begin(t);
+        }
         let mut result = 0i64;
         for (index, library) in loaded() {
             let nr = call_seen.nr as usize;
@@ -255,6 +391,12 @@ impl Hook<Thread> for Libraries {
                 continue;
             }
             let enter = library.enter.load(Ordering::Relaxed);
+            if library.foreign.load(Ordering::Relaxed) {
+                match Self::ask_foreign(t, index, enter, call_seen) {
+                    Some(answer) => return Action::Answer(answer),
+                    None => continue,
+                }
+            }
             let mut changed = *call_seen;
             let arguments = [
                 core::ptr::from_ref(t) as u64,
@@ -280,6 +422,11 @@ impl Hook<Thread> for Libraries {
             if watchers & 1 << index == 0 || library.failed.load(Ordering::Relaxed) {
                 continue;
             }
+            if library.foreign.load(Ordering::Relaxed) {
+                let arguments = [result as u64, t.suspended.get()[index], 0];
+                result = call(t, index, arch::resume(), arguments).unwrap_or(result);
+                continue;
+            }
             let exit = library.exit.load(Ordering::Relaxed);
             let arguments =
                 [core::ptr::from_ref(t) as u64, core::ptr::from_ref(seen) as u64, result as u64];
@@ -297,6 +444,24 @@ impl Hook<Thread> for Libraries {
 }
 
 impl Libraries {
+    /// The turn of a library that was written for zpoline: its answer; or `None` when it is in the
+    /// middle of its work and wants the call made as it is now.
+    fn ask_foreign(t: &Thread, index: usize, enter: u64, seen: &mut Call) -> Option<i64> {
+        t.may_suspend.set(true);
+        let arguments = [enter, core::ptr::from_ref(seen) as u64, 0];
+        let answer = call(t, index, arch::call_foreign(), arguments);
+        t.may_suspend.set(false);
+        let at = t.suspended.get()[index];
+        if at == 0 {
+            return answer;
+        }
+        // SAFETY: `next_call` was given a call there, on the stack that the library waits on.
+        let wanted = unsafe { *(at as *const Call) };
+        *seen = Call { site: seen.site, ..wanted };
+        t.watchers.set(t.watchers.get() | 1 << index);
+        None
+    }
+
     /// What `action` of library `index` means: an answer, the call as the library has left it,
     /// or (`None`) as it was.
     fn decided(t: &Thread, index: usize, action: i64, result: i64) -> Option<Action> {
@@ -320,8 +485,34 @@ impl Libraries {
     }
 }
 
+/// A library that was written for zpoline wants a call made. The first time, the agent makes it
+/// when the library has been left in the middle of its work: its thread, which goes on there. Any
+/// other time it is made here: null, with the result in `site`.
+///
+/// # Safety
+/// Called by the entry code on a stack of the host's, with a call that lies there.
+pub unsafe extern "C" fn next_call(wanted: *mut Call) -> *const Thread {
+    // SAFETY: as the caller says.
+    let (t, wanted) = unsafe { (host::current(), &mut *wanted) };
+    if t.may_suspend.take() {
+        let mut suspended = t.suspended.get();
+        suspended[t.library.get() as usize - 1] = core::ptr::from_ref(wanted) as u64;
+        t.suspended.set(suspended);
+        // Below that, the stack is free.
+        t.host_top.set(core::ptr::from_ref(wanted) as u64);
+        return t;
+    }
+    let result = if dispatch::is_agents(wanted.nr) {
+        errno::EPERM
+    } else {
+        host::waiting(t, || sys::on_behalf(wanted.nr, wanted.args))
+    };
+    wanted.site = result as u64;
+    core::ptr::null()
+}
+
 /// The address of a function in the order of [`FUNCTIONS`]; `None` for the library itself.
-fn function_address(index: u64) -> Option<u64> {
+pub fn function_address(index: u64) -> Option<u64> {
     unsafe extern "C" {
         fn memcpy();
         fn memmove();
@@ -404,8 +595,8 @@ unsafe extern "C" fn write(t: &Thread, to: u64, from: *const u8, len: usize) -> 
     if done == 0 && len > 0 { errno::EFAULT } else { done as i64 }
 }
 
-unsafe extern "C" fn make_call(_: &Thread, call: &Call) -> i64 {
-    sys::call(call.nr, call.args)
+unsafe extern "C" fn make_call(t: &Thread, call: &Call) -> i64 {
+    host::waiting(t, || sys::call(call.nr, call.args))
 }
 
 extern "C" fn pid(t: &Thread) -> i32 {
@@ -449,6 +640,10 @@ fn current() -> &'static Thread {
         return unsafe { &*starting };
     }
     let here = &raw const starting as u64;
-    // SAFETY: libraries run on a stack of a block.
+    if here.wrapping_sub(image::blocks()) >= image::arena() - image::blocks() {
+        // SAFETY: the stack is of no block.
+        return unsafe { host::current() };
+    }
+    // SAFETY: libraries run on a stack of a block, or of the host's.
     unsafe { Thread::of_signal_stack(here) }
 }

@@ -15,7 +15,7 @@ use crate::sys;
 /// Bytes of a page.
 pub const PAGE: u64 = 4096;
 /// Pointers at the start of each page, in the order of [`Target`].
-const POINTERS: u64 = 3;
+const POINTERS: u64 = 4;
 const POOLS: usize = 64;
 const POOL_SIZE: u64 = 16 * PAGE;
 const PUN_PAGES: usize = 384;
@@ -37,8 +37,10 @@ pub enum Target {
     Enter = 1,
     /// Whichever the call's number says.
     EnterAny = 2,
+    /// A call of the host's (`host.rs`).
+    Host = 3,
     /// To a hook library, by a stub; to Rust where there can be none.
-    Hook = 3,
+    Hook = 4,
 }
 
 /// Consecutive pages filled from the start.
@@ -97,7 +99,8 @@ impl Near {
 
     fn write_pointers(&mut self, page: u64) -> bool {
         let mut bytes = [0; POINTERS as usize * 8];
-        let targets = [entry::pass(), entry::enter(), entry::enter_any()];
+        let host = crate::arch::x86_64::library::host_call();
+        let targets = [entry::pass(), entry::enter(), entry::enter_any(), host];
         for (target, address) in targets.iter().enumerate() {
             bytes[target * 8..target * 8 + 8].copy_from_slice(&address.to_le_bytes());
         }

@@ -25,7 +25,7 @@ use crate::process::PROCESS;
 use crate::sync::Lock;
 use crate::sys::{self, errno, nr};
 use crate::thread::{Phase, SS_DISABLE, Thread};
-use crate::{bare, dispatch, filter, image, library, sites, task, trace, uaccess, virtualize};
+use crate::{bare, dispatch, filter, host, image, library, sites, task, trace, uaccess, virtualize};
 
 /// Signals are 1 to 64.
 pub const SIGNALS: usize = 64;
@@ -57,11 +57,13 @@ pub const ALL: u64 = !0;
 /// By which a processor reports what cannot be done.
 const FAULTS: u64 = bit(SIGSEGV) | bit(SIGBUS) | bit(SIGFPE) | bit(SIGILL);
 /// What a special call blocks: every signal, but SIGSYS where a filter may raise it for a call
-/// we make on the program's behalf, and faults where they may be a hook library's.
+/// we make on the program's behalf or where hook libraries make calls of their own, and faults
+/// where they may be a hook library's.
 pub fn closed() -> u64 {
     let by_filter = if PROCESS.is_filtered() { bit(SIGSYS) } else { 0 };
     let by_library = if PROCESS.has_libraries() { FAULTS } else { 0 };
-    !(by_filter | by_library)
+    let by_host = if host::exists() { bit(SIGSYS) } else { 0 };
+    !(by_filter | by_library | by_host)
 }
 
 /// What no mask can contain.
@@ -347,6 +349,10 @@ fn caught(t: &'static Thread, frame: &mut SignalFrame) {
         return;
     }
     let number = u64::from(c.rax as u32);
+    if t.library.get() != 0 {
+        sites::caught(t, after, number);
+        return host_call(t, c);
+    }
     if number == nr::RT_SIGRETURN && !dispatch::hook_wants(nr::RT_SIGRETURN) {
         sites::note_signal_return(t, after);
         virtualize::signal_return(t, c.rsp);
@@ -357,6 +363,21 @@ fn caught(t: &'static Thread, frame: &mut SignalFrame) {
     sites::caught(t, after, number);
     c.rcx = after;
     c.rip = if dispatch::rust_wants(number) { entry::enter() } else { entry::pass() };
+}
+
+/// A hook library, or its libc, made a call.
+fn host_call(t: &Thread, c: &mut Context) {
+    let args = [c.rdi, c.rsi, c.rdx, c.r10, c.r8, c.r9];
+    match host::call(t, u64::from(c.rax as u32), args) {
+        Ok(result) => {
+            c.rax = result as u64;
+            c.rcx = c.rip;
+            c.r11 = c.flags;
+        }
+        Err(signal) => {
+            library::faulted(t, signal, c);
+        }
+    }
 }
 
 /// What to do with a signal that interrupted agent code.

@@ -31,7 +31,7 @@ use crate::process::PROCESS;
 use crate::sync::{Guard, Lock};
 use crate::sys::{self, nr};
 use crate::thread::Thread;
-use crate::{dispatch, request, signals, uaccess};
+use crate::{dispatch, host, request, signals, uaccess};
 
 /// What is known of a site.
 #[derive(Clone, Copy)]
@@ -347,8 +347,14 @@ fn look_around(t: &Thread, after: u64) -> Option<Around> {
 }
 
 /// Where a site whose number may vary goes.
-fn target_of_any() -> Target {
-    if dispatch::hook_wants_all() { Target::Enter } else { Target::EnterAny }
+fn target_of_any(site: u64) -> Target {
+    if host::holds(site) {
+        Target::Host
+    } else if dispatch::hook_wants_all() {
+        Target::Enter
+    } else {
+        Target::EnterAny
+    }
 }
 
 fn patch(
@@ -391,6 +397,8 @@ fn patch(
         && let Some(load) = encode::number_load(before, nr)
     {
         let target = match nr {
+            nr if host::holds(site) && host::must_see(nr) => Target::Host,
+            _ if host::holds(site) => Target::Pass,
             nr if dispatch::only_library_wants(nr) => Target::Hook,
             nr if dispatch::rust_wants(nr) => Target::Enter,
             _ => Target::Pass,
@@ -443,7 +451,7 @@ fn redirect(
     let stub_at = |at| match target {
         Target::Pass => encode::passing_stub(at, moved, after),
         Target::Hook => encode::hooking_stub(at, moved, entry::hook(), after),
-        Target::Enter | Target::EnterAny => None,
+        Target::Enter | Target::EnterAny | Target::Host => None,
     };
     let by_stub = write_stub(table, index, stub_at);
     let at = match by_stub {
@@ -519,7 +527,7 @@ fn pun(
         }
         None => table.near.take_pun(window, encode::RETURN_LEN as u64).ok_or(SiteReason::NoRoom)?,
     };
-    let target = target_of_any();
+    let target = target_of_any(site);
     let usual = usual.filter(|&nr| !dispatch::rust_wants(nr)).and_then(|nr| nr.try_into().ok());
     let choose = |stub| {
         encode::jump(at, stub)?;
@@ -589,7 +597,7 @@ fn relocate(
         return Err(SiteReason::NotMovable);
     }
     let moved = &before[before.len() - len..];
-    redirect(table, index, site - len as u64, moved, target_of_any())?;
+    redirect(table, index, site - len as u64, moved, target_of_any(site))?;
     if len > JUMP_LEN {
         MOVED_SEVERAL.store(true, Relaxed);
     }

@@ -120,7 +120,8 @@ pub unsafe extern "C" fn start(stack: *const u64) -> *const Regs {
     PROCESS.counters().execs.fetch_add(1, Ordering::Relaxed);
     // SAFETY: as above.
     inject::start(t, unsafe { auxiliary(stack, AT_BASE) }.unwrap_or(0));
-    library::start(t);
+    // SAFETY: as above.
+    unsafe { library::start(t, stack) };
     trace::task_started(t, 0);
     if PROCESS.mode() == Mode::Fast {
         sites::scan(t, 0, u64::MAX);

@@ -17,7 +17,7 @@ use crate::process::PROCESS;
 use crate::signals::{self, Action, bit, number::SIGSYS};
 use crate::sys::{self, errno::*, nr};
 use crate::thread::{Birth, Phase, SS_DISABLE, Thread};
-use crate::{image, inject, library, request, sites, trace, uaccess};
+use crate::{host, image, inject, library, request, sites, trace, uaccess};
 
 const CLONE_VM: u64 = 0x100;
 const CLONE_SIGHAND: u64 = 0x800;
@@ -95,6 +95,7 @@ pub fn create(t: &'static Thread, regs: &Regs, mask: u64) -> i64 {
         process: flags & CLONE_THREAD == 0,
         cleared_handlers: cleared,
         parent: t.outer_tid.get(),
+        maker: t.index.get(),
         outer_pid: t.outer_pid.get(),
         silent: t.silent.get(),
         waited_for: waits,
@@ -107,7 +108,13 @@ pub fn create(t: &'static Thread, regs: &Regs, mask: u64) -> i64 {
     child.saved().set(saved);
     child.set_phase(Phase::Agent);
     inject::prepare_child(t, child);
-    library::prepare_child(child);
+    if !library::prepare_child(t, child, !shares_memory) {
+        if shares_memory {
+            actions.drop_user();
+        }
+        child.free();
+        return EAGAIN;
+    }
 
     let [a, b, c, d, e, f] = t.args.get();
     let call = [t.nr.get(), a, b, c, d, e, f];
@@ -125,7 +132,9 @@ pub fn create(t: &'static Thread, regs: &Regs, mask: u64) -> i64 {
         let locks = PROCESS
             .has_threads()
             .then(|| (sites::lock_for_fork(), PROCESS.lock_for_fork(), actions.table.lock()));
+        let host = host::Fork::new(t);
         let result = entry::make_task(&call, child);
+        drop(host);
         drop(locks);
         result
     };
@@ -183,6 +192,7 @@ pub unsafe extern "C" fn child_start(t: *const Thread) -> *const Regs {
     if control.foreign.load(Ordering::Relaxed) != 0 && !t.silent.get() {
         introduce(t, &birth);
     }
+    host::adopt(t, birth.own_memory.then(|| Thread::of_index(birth.maker)));
     trace::task_started(t, birth.parent);
     library::task_begins(t, birth.own_memory);
     t.set_phase(Phase::Boundary);

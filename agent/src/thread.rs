@@ -10,6 +10,8 @@
 //! +4 KiB   agent stack (grows down from +26 KiB; the saved registers are its first words)
 //! +26 KiB  Thread, in the page that the stack's first words are in: a fork copies each page
 //!          that either side writes to
+//!          that either side writes to; then what the task has in the host (`host.rs`), which
+//!          stays with the block
 //! +28 KiB  signal stack (a frame with AMX state takes 11 KiB)
 //! +60 KiB  what a hook keeps of the task; no memory unless one does
 //! ```
@@ -19,8 +21,10 @@ use core::mem::offset_of;
 use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 use crossgate_wire::RingHeader;
+use crossgate_wire::hooks::MOST_HOOKS;
 
 use crate::arch::x86_64::frame::{Regs, SignalInfo, SignalStack};
+use crate::host::Host;
 use crate::signals::Actions;
 use crate::sys::{self, errno, nr};
 
@@ -34,7 +38,8 @@ const SIGNAL_STACK_SIZE: u64 = HOOK_STATE - SIGNAL_STACK;
 const HOOK_STATE: u64 = 60 << 10;
 /// Bytes that a hook may keep of a task.
 pub const HOOK_STATE_SIZE: usize = (BLOCK - HOOK_STATE) as usize;
-const _: () = assert!(size_of::<Thread>() as u64 <= SIGNAL_STACK - THREAD);
+const HOST: u64 = SIGNAL_STACK - size_of::<Host>() as u64;
+const _: () = assert!(size_of::<Thread>() as u64 <= HOST - THREAD);
 /// Most tasks that one address space can have at a time.
 const BLOCKS: usize = 16 << 10;
 
@@ -129,6 +134,16 @@ pub struct Thread {
     pub library_rsp: Cell<u64>,
     /// One more than the index of the library that is running.
     pub library: Cell<u32>,
+    /// The stack pointer with which a library's code is called; zero for the agent's stack.
+    pub library_stack: Cell<u64>,
+    /// The same for the next library in the host.
+    pub host_top: Cell<u64>,
+    /// For each library that waits in the middle of its work for the kernel, its stack pointer.
+    pub suspended: Cell<[u64; MOST_HOOKS]>,
+    /// A library that may do so is being asked.
+    pub may_suspend: Cell<bool>,
+    /// Whether it is the host's code that runs: a state of `host.rs`. Other tasks read it.
+    pub inside: AtomicU32,
     /// A bit for each library that waits for the end of the call.
     pub watchers: Cell<u32>,
     /// The signal by which a library failed, and where.
@@ -156,6 +171,8 @@ pub struct Birth {
     pub cleared_handlers: bool,
     /// Thread id of its maker, as the supervisor sees it.
     pub parent: i32,
+    /// Index of its maker's block.
+    pub maker: u32,
     /// Process id of its maker, as the supervisor sees it.
     pub outer_pid: i32,
     /// Its maker is not followed.
@@ -252,6 +269,11 @@ impl Thread {
                     start_mask: Cell::new(0),
                     library_rsp: Cell::new(0),
                     library: Cell::new(0),
+                    library_stack: Cell::new(0),
+                    host_top: Cell::new(0),
+                    suspended: Cell::new([0; MOST_HOOKS]),
+                    may_suspend: Cell::new(false),
+                    inside: AtomicU32::new(0),
                     watchers: Cell::new(0),
                     library_fault: Cell::new((0, 0)),
                     birth: Cell::new(Birth {
@@ -259,6 +281,7 @@ impl Thread {
                         process: false,
                         cleared_handlers: false,
                         parent: 0,
+                        maker: 0,
                         outer_pid: 0,
                         silent: false,
                         waited_for: false,
@@ -295,6 +318,19 @@ impl Thread {
     /// a page, as the last task with this block left them.
     pub fn hook_state(&self) -> *mut u8 {
         (self.stack_top.get() - STACK_TOP + HOOK_STATE) as *mut u8
+    }
+
+    /// What the task has in the host.
+    pub fn host(&self) -> &Cell<Host> {
+        let at = self.stack_top.get() - STACK_TOP + HOST;
+        // SAFETY: mapped with the block, zero at first, which is a value, and kept for this.
+        unsafe { &*(at as *const Cell<Host>) }
+    }
+
+    /// The block with this index, which is or was in use.
+    pub fn of_index(index: u32) -> &'static Thread {
+        // SAFETY: its `Thread` has been written, and blocks stay mapped.
+        unsafe { &*((block_address(index as usize) + THREAD) as *const Thread) }
     }
 
     /// The registers saved at the top of the agent's stack.

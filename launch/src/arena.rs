@@ -4,6 +4,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::process::id;
 use std::ptr;
@@ -11,6 +12,7 @@ use std::sync::atomic::Ordering;
 
 use crossgate_wire::arena::{CONTROL_SIZE, Geometry, MAGIC, SCRATCH_SIZE};
 use crossgate_wire::hooks::HookImage;
+use crossgate_wire::host::HostObject;
 use crossgate_wire::{Arena, Control, Rules};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::stat::fstat;
@@ -39,7 +41,7 @@ impl OwnArena {
         let geometry = options.geometry;
         let fd = memfd_create("crossgate", MFdFlags::MFD_CLOEXEC).map_err(|e| own("create", e))?;
         ftruncate(&fd, geometry.size() as i64).map_err(|e| own("size", e))?;
-        let images = write_libraries(&fd, geometry.size() as u64, &options.libraries)
+        let (images, host) = write_libraries(&fd, geometry.size() as u64, &options.libraries)
             .map_err(|e| Error::own(format!("cannot write the hooks: {e}")))?;
         // SAFETY: a new shared mapping at an address of the kernel's choice.
         let base = unsafe {
@@ -77,6 +79,7 @@ impl OwnArena {
             (*control).image_descriptor = image.as_ref().map_or(0, |i| i.as_raw_fd() as u32);
             (*control).hooks.count = images.len() as u32;
             (*control).hooks.goes_on = u32::from(options.goes_on);
+            (*control).hooks.host = host;
             (&mut (*control).hooks.images)[..images.len()].copy_from_slice(&images);
             (*control).magic = MAGIC;
             if let Some(rules) = &options.rules {
@@ -127,8 +130,12 @@ impl OwnArena {
 }
 
 /// Writes libraries into the file behind the arena, from `end` on; no program has that mapped
-/// for writing.
-fn write_libraries(fd: &OwnedFd, end: u64, libraries: &[Library]) -> io::Result<Vec<HookImage>> {
+/// for writing. Gives where they are, and where the object is that opens those with a libc.
+fn write_libraries(
+    fd: &OwnedFd,
+    end: u64,
+    libraries: &[Library],
+) -> io::Result<(Vec<HookImage>, u64)> {
     const PAGE: u64 = 4096;
     let file = File::from(fd.try_clone()?);
     let mut at = end.next_multiple_of(PAGE);
@@ -146,7 +153,19 @@ fn write_libraries(fd: &OwnedFd, end: u64, libraries: &[Library]) -> io::Result<
         file.set_len(at)?;
         images.push(image);
     }
-    Ok(images)
+    let mut object = HostObject::EMPTY;
+    for (library, to) in libraries.iter().zip(&mut object.paths) {
+        if let Some(path) = &library.path {
+            let path = path.as_os_str().as_bytes();
+            to[..path.len()].copy_from_slice(path);
+        }
+    }
+    if libraries.iter().all(|library| library.path.is_none()) {
+        return Ok((images, 0));
+    }
+    file.write_all_at(object.bytes(), at)?;
+    file.set_len((at + object.bytes().len() as u64).next_multiple_of(PAGE))?;
+    Ok((images, at))
 }
 
 impl Drop for OwnArena {

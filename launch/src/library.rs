@@ -1,20 +1,22 @@
 //! Hook libraries: reading the file of one into the form in which agents map it.
 //!
-//! Owns: which libraries can be hooks, and saying why one cannot. An agent has no libc to give
-//! and no loader: a library needs nothing but the functions of `crossgate.h`. Never does: run
-//! any of it.
+//! Owns: which libraries can be hooks, and saying why one cannot. A library that needs nothing but
+//! the functions of `crossgate.h` is laid out here, for an agent has no loader; one that needs a
+//! libc, or what only a dynamic linker does, is left to the dynamic linker of its own that agents
+//! start. Never does: run any of it.
 
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crossgate_wire::hooks::{
-    FUNCTIONS, HOOK_ROOM, HookImage, ITSELF, LONGEST_ARGUMENT, MOST_PARTS, NO_FUNCTION, Part,
-    Relocation, Vectors,
+    FUNCTIONS, HOOK_ROOM, HookImage, ITSELF, LONGEST_ARGUMENT, LONGEST_PATH, MOST_PARTS,
+    NO_FUNCTION, Part, Relocation, Vectors,
 };
+use crossgate_wire::host::{DYNAMIC_LINKER, LIBC};
 use iced_x86::{Code, CpuidFeature, Decoder, DecoderOptions, Instruction, OpKind};
 use object::elf::{self, FileHeader64};
-use object::read::elf::{Dyn, FileHeader, ProgramHeader, Rela, SectionHeader, Sym};
+use object::read::elf::{Dyn, FileHeader, ProgramHeader, Rela, SectionHeader, Sym, SymbolTable};
 use object::{Endianness, SymbolIndex};
 
 use crate::error::{Error, Result};
@@ -29,6 +31,8 @@ pub struct Library {
     pub bytes: Vec<u8>,
     /// Its relocations.
     pub relocations: Vec<Relocation>,
+    /// Where its file is, if it needs a libc.
+    pub path: Option<PathBuf>,
 }
 
 impl Library {
@@ -39,6 +43,36 @@ impl Library {
 }
 
 type Elf = FileHeader64<Endianness>;
+
+/// What a library defines, in the order of [`HookImage`]; it must have the first two.
+const ENTRY_POINTS: [&str; 4] =
+    ["crossgate_hook_init", "crossgate_hook_enter", "crossgate_hook_exit", "crossgate_hook_task"];
+/// What a library defines that was written for zpoline or svc-hook.
+const FOREIGN_INIT: &str = "__hook_init";
+
+fn required(has: impl Fn(&str) -> bool) -> Said<()> {
+    match ENTRY_POINTS[..2].iter().find(|name| !has(name)) {
+        Some(name) => Err(format!("it has no function {name}")),
+        None => Ok(()),
+    }
+}
+
+const NOTHING: HookImage = HookImage {
+    offset: 0,
+    size: 0,
+    part_count: 0,
+    relocation_count: 0,
+    relocations: 0,
+    parts: [Part { offset: 0, len: 0, protection: 0 }; MOST_PARTS],
+    init: NO_FUNCTION,
+    enter: NO_FUNCTION,
+    exit: NO_FUNCTION,
+    task: NO_FUNCTION,
+    vectors: 0,
+    needs_libc: 0,
+    argument: [0; LONGEST_ARGUMENT],
+    name: [0; 64],
+};
 
 /// Reads the library at `path`; `argument` is what its `crossgate_hook_init` gets.
 pub fn read(path: &Path, argument: &[u8]) -> Result<Library> {
@@ -55,6 +89,13 @@ pub fn read(path: &Path, argument: &[u8]) -> Result<Library> {
     let mut library = Reader::new(&bytes).and_then(Reader::read).map_err(|why| {
         Error::own(format!("{shown}: cannot be a hook: {why}; see docs/hooks.md"))
     })?;
+    if library.image.needs_libc != 0 {
+        let path = path.canonicalize().unwrap_or_else(|_| path.into());
+        if path.as_os_str().len() >= LONGEST_PATH {
+            return Err(Error::own(format!("{shown}: the path of this hook is too long")));
+        }
+        library.path = Some(path);
+    }
     library.image.argument[..argument.len()].copy_from_slice(argument);
     let name = PathBuf::from(path.file_name().unwrap_or_default());
     let name = name.as_os_str().as_encoded_bytes();
@@ -86,6 +127,9 @@ impl<'a> Reader<'a> {
     }
 
     fn read(self) -> Said<Library> {
+        if self.needs_linker()? {
+            return self.with_libc();
+        }
         let (parts, size) = self.parts()?;
         let mut bytes = vec![0; size as usize];
         let headers = self.header.program_headers(self.end, self.file).map_err(damaged)?;
@@ -95,7 +139,6 @@ impl<'a> Reader<'a> {
             // `parts` has checked that all of them fit.
             bytes[from..from + data.len()].copy_from_slice(data);
         }
-        self.look_at_dynamic(headers)?;
         let vectors = look_at_code(&bytes, &parts)?;
         let (functions, relocations) = self.symbols(size)?;
         let writable = |at: u64| {
@@ -106,36 +149,35 @@ impl<'a> Reader<'a> {
             return Err("its code has relocations; compile it with -fPIC".into());
         }
         let function = |name: &str| functions.get(name).copied().unwrap_or(NO_FUNCTION);
-        let [init, enter, exit, task] = [
-            "crossgate_hook_init",
-            "crossgate_hook_enter",
-            "crossgate_hook_exit",
-            "crossgate_hook_task",
-        ]
-        .map(function);
-        for (at, name) in [(init, "crossgate_hook_init"), (enter, "crossgate_hook_enter")] {
-            if at == NO_FUNCTION {
-                return Err(format!("it has no function {name}"));
-            }
-        }
+        let [init, enter, exit, task] = ENTRY_POINTS.map(function);
+        required(|name| functions.contains_key(name))?;
         let mut image = HookImage {
-            offset: 0,
             size,
             part_count: parts.len() as u32,
             relocation_count: relocations.len() as u32,
-            relocations: 0,
-            parts: [Part::default(); MOST_PARTS],
             init,
             enter,
             exit,
             task,
             vectors: vectors as u32,
-            pad: 0,
-            argument: [0; LONGEST_ARGUMENT],
-            name: [0; 64],
+            ..NOTHING
         };
         image.parts[..parts.len()].copy_from_slice(&parts);
-        Ok(Library { image, bytes, relocations })
+        Ok(Library { image, bytes, relocations, path: None })
+    }
+
+    /// A library that the dynamic linker maps: it says then what else is wrong with it.
+    fn with_libc(self) -> Said<Library> {
+        let (functions, _) = self.exported(u64::MAX)?;
+        if !functions.contains_key(FOREIGN_INIT) {
+            required(|name| functions.contains_key(name))?;
+        }
+        if !Path::new(DYNAMIC_LINKER).exists() {
+            return Err(format!("it needs a libc, and there is no {DYNAMIC_LINKER}"));
+        }
+        let vectors = all_vectors() as u32;
+        let image = HookImage { needs_libc: 1, vectors, ..NOTHING };
+        Ok(Library { image, bytes: Vec::new(), relocations: Vec::new(), path: None })
     }
 
     /// Its pieces, in order, and its length in memory.
@@ -145,8 +187,6 @@ impl<'a> Reader<'a> {
         let mut size = 0;
         for header in headers {
             match header.p_type(self.end) {
-                elf::PT_TLS => return Err("it has thread-local variables".into()),
-                elf::PT_INTERP => return Err("it is a program, not a library".into()),
                 elf::PT_LOAD => {}
                 _ => continue,
             }
@@ -174,8 +214,14 @@ impl<'a> Reader<'a> {
         if parts.is_empty() { Err("there is nothing in it".into()) } else { Ok((parts, size)) }
     }
 
-    /// Refuses what only a dynamic loader can do.
-    fn look_at_dynamic(&self, headers: &[elf::ProgramHeader64<Endianness>]) -> Said<()> {
+    /// Whether it takes a dynamic linker to map it. Refuses what it must not need.
+    fn needs_linker(&self) -> Said<bool> {
+        let headers = self.header.program_headers(self.end, self.file).map_err(damaged)?;
+        let has = |kind| headers.iter().any(|header| header.p_type(self.end) == kind);
+        if has(elf::PT_INTERP) {
+            return Err("it is a program, not a library".into());
+        }
+        let mut needs = has(elf::PT_TLS);
         let sections = self.header.sections(self.end, self.file).map_err(damaged)?;
         let strings = sections
             .iter()
@@ -191,25 +237,22 @@ impl<'a> Reader<'a> {
                         let name = strings
                             .and_then(|strings| entry.string(self.end, strings).ok())
                             .map_or("another".into(), |name| String::from_utf8_lossy(name));
-                        return Err(format!(
-                            "it needs {name}, and there is no library but itself in a hook; link \
-                             it with -nostdlib"
-                        ));
+                        if name.starts_with("libc.") && name != LIBC {
+                            return Err(format!("it needs {name}, and hooks have glibc's {LIBC}"));
+                        }
+                        needs = true;
                     }
-                    elf::DT_INIT | elf::DT_INIT_ARRAYSZ if entry.d_val(self.end) != 0 => {
-                        return Err(
-                            "it has constructors; do that work in crossgate_hook_init".into()
-                        );
-                    }
+                    elf::DT_INIT | elf::DT_INIT_ARRAYSZ => needs |= entry.d_val(self.end) != 0,
                     _ => {}
                 }
             }
         }
-        Ok(())
+        let (functions, _) = self.exported(u64::MAX)?;
+        Ok(needs || functions.contains_key(FOREIGN_INIT))
     }
 
-    /// The functions that it exports, and its relocations.
-    fn symbols(&self, size: u64) -> Said<(HashMap<String, u64>, Vec<Relocation>)> {
+    /// What it exports at offsets below `size`, by name, and the table of symbols.
+    fn exported(&self, size: u64) -> Said<(HashMap<String, u64>, SymbolTable<'a, Elf>)> {
         let sections = self.header.sections(self.end, self.file).map_err(damaged)?;
         let symbols = sections.symbols(self.end, self.file, elf::SHT_DYNSYM).map_err(damaged)?;
         let mut functions = HashMap::new();
@@ -223,6 +266,13 @@ impl<'a> Reader<'a> {
                 }
             }
         }
+        Ok((functions, symbols))
+    }
+
+    /// The functions that it exports, and its relocations.
+    fn symbols(&self, size: u64) -> Said<(HashMap<String, u64>, Vec<Relocation>)> {
+        let (functions, symbols) = self.exported(size)?;
+        let sections = self.header.sections(self.end, self.file).map_err(damaged)?;
         let mut relocations = Vec::new();
         for section in sections.iter() {
             let table = section.rela(self.end, self.file).map_err(damaged)?;
@@ -237,7 +287,7 @@ impl<'a> Reader<'a> {
         &self,
         rela: &elf::Rela64<Endianness>,
         size: u64,
-        symbols: &object::read::elf::SymbolTable<'a, Elf>,
+        symbols: &SymbolTable<'a, Elf>,
     ) -> Said<Relocation> {
         let at = rela.r_offset(self.end);
         let addend = rela.r_addend(self.end) as u64;
@@ -293,11 +343,12 @@ fn look_at_code(bytes: &[u8], parts: &[Part]) -> Said<Vectors> {
             vectors |= uses_vectors(&instruction);
         }
     }
-    Ok(match (vectors, std::arch::is_x86_feature_detected!("xsavec")) {
-        (false, _) => Vectors::None,
-        (true, true) => Vectors::Xsavec,
-        (true, false) => Vectors::Fxsave,
-    })
+    Ok(if vectors { all_vectors() } else { Vectors::None })
+}
+
+/// How this processor keeps all of them.
+fn all_vectors() -> Vectors {
+    if std::arch::is_x86_feature_detected!("xsavec") { Vectors::Xsavec } else { Vectors::Fxsave }
 }
 
 fn uses_vectors(instruction: &Instruction) -> bool {

@@ -10,6 +10,7 @@
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::Read;
+use std::os::unix::fs::FileExt;
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -667,6 +668,9 @@ impl Supervisor<'_> {
         } else if kind == RequestKind::HookFailed as u32 {
             self.reply(index, 0);
             self.hook_failed(pid, args);
+        } else if kind == RequestKind::HookRefused as u32 {
+            self.hook_refused(pid, args);
+            self.reply(index, 0);
         } else if kind == RequestKind::Untraced as u32 {
             self.reply(index, 0);
             let path = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
@@ -704,8 +708,30 @@ impl Supervisor<'_> {
             }
             Err(_) => "for a reason unknown".into(),
         };
-        let then = if self.options.goes_on { "goes on without it" } else { "is ended" };
+        let then = self.then();
         self.observer.note(&format!("hook {name} failed in pid {pid}: {how}; the program {then}"));
+    }
+
+    /// A hook library cannot be loaded in a process.
+    fn hook_refused(&mut self, pid: Pid, [library, at, len, _]: [u64; 4]) {
+        const LONGEST: u64 = 1000;
+        let Some(library) = self.options.libraries.get(library as usize) else { return };
+        let mut why = vec![0; len.min(LONGEST) as usize];
+        let read = fs::File::open(format!("/proc/{pid}/mem"))
+            .and_then(|memory| memory.read_exact_at(&mut why, at));
+        let why = match read {
+            Ok(()) => String::from_utf8_lossy(&why).escape_debug().to_string(),
+            Err(_) => "its dynamic linker says no".into(),
+        };
+        let name = String::from_utf8_lossy(library.name()).escape_debug().to_string();
+        let then = self.then();
+        self.observer
+            .note(&format!("hook {name} cannot be loaded in pid {pid}: {why}; the program {then}"));
+    }
+
+    /// What becomes of a program whose hook fails.
+    fn then(&self) -> &'static str {
+        if self.options.goes_on { "goes on without it" } else { "is ended" }
     }
 
     /// A new task introduces itself. Gives its ids as we see them, or `-errno`.

@@ -206,6 +206,8 @@ pub enum RequestKind {
     /// `args[2]` of it, by giving itself up (zero), or by refusing to start (`-errno`). No
     /// answer.
     HookFailed = 10,
+    /// Hook library `args[0]` cannot be loaded: why, in `args[2]` bytes at address `args[1]`.
+    HookRefused = 11,
     /// `pid` made process `args[0]`, as it sees it. No answer.
     Child = 9,
     /// The task, and what it executes, runs without the agent from here: because the

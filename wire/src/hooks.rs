@@ -11,6 +11,8 @@ pub const HOOK_ROOM: u64 = 64 << 20;
 pub const MOST_PARTS: usize = 6;
 /// Longest argument of a library, with its NUL.
 pub const LONGEST_ARGUMENT: usize = 1024;
+/// Longest path of a library that needs a libc, with its NUL.
+pub const LONGEST_PATH: usize = 1024;
 /// Bytes that a library may keep of each task.
 pub const TASK_STATE: usize = 512;
 
@@ -42,6 +44,9 @@ pub struct Hooks {
     pub count: u32,
     /// Whether a library that fails ends the program (0), or is left out from then on (1).
     pub goes_on: u32,
+    /// Where in the arena's file a [`crate::host::HostObject`] lies, a page boundary; zero where
+    /// no library needs a libc.
+    pub host: u64,
     /// The libraries.
     pub images: [HookImage; MOST_HOOKS],
 }
@@ -72,8 +77,9 @@ pub struct HookImage {
     pub task: u64,
     /// Its code uses vector registers, which are the program's: a [`Vectors`].
     pub vectors: u32,
-    /// Zero.
-    pub pad: u32,
+    /// Non-zero when it needs a libc: then nothing but `vectors` and the names is known of it,
+    /// and the dynamic linker maps it.
+    pub needs_libc: u32,
     /// What follows `:` on the command line, up to a NUL.
     pub argument: [u8; LONGEST_ARGUMENT],
     /// Its file's name, up to a NUL.

@@ -11,6 +11,7 @@
 
 pub mod arena;
 pub mod hooks;
+pub mod host;
 pub mod inject;
 pub mod record;
 pub mod ring;

@@ -1,8 +1,10 @@
 //! Entering a hook library's code and coming back, also when it fails in the middle.
 //!
 //! Owns: what the program's vector registers and the agent's callee-saved registers go through
-//! meanwhile. The library runs on the agent's stack of the task, as C code expects it: direction
-//! flag clear, stack aligned, and, where it uses them, x87 and SSE as at a program's start.
+//! meanwhile. The library runs on the agent's stack of the task, or on the one that it has in the
+//! host, as C code expects it: direction flag clear, stack aligned, and, where it uses them, x87 and
+//! SSE as at a program's start. Also how the host's dynamic linker begins and ends, how its patched
+//! sites come to Rust, and how a hook stays in the middle of its work while the kernel has the call.
 
 use core::arch::global_asm;
 use core::ffi::c_void;
@@ -13,7 +15,8 @@ use crate::thread::Thread;
 
 global_asm!(
     ".text",
-    ".globl cg_call_library, cg_library_failed",
+    ".globl cg_call_library, cg_library_failed, cg_host_start, cg_host_ready, cg_host_call",
+    ".globl cg_call_foreign, cg_next_call, cg_resume",
     // long cg_call_library(function, a, b, c, vectors, thread). Not by %gs, which may be the
     // program's own.
     "cg_call_library:",
@@ -56,7 +59,11 @@ global_asm!(
     "add rsp, 8",
     "mov rax, r12",
     "mov rdx, r13",
-    "1: call rax",
+    "1: mov r11, [rbx + {t_stack}]",       // the host's, if it is there that it runs
+    "test r11, r11",
+    "jz 7f",
+    "mov rsp, r11",
+    "7: call rax",
 
     // rax: the result, rbx: the thread. Nothing else is believed, for it may come from below.
     "4: mov rbp, [rbx + {t_rsp}]",
@@ -96,6 +103,111 @@ global_asm!(
     "mov rbx, rdi",
     "jmp cg_library_failed",
 
+    // A function for `cg_call_library` on the stack that a program begins with: the dynamic
+    // linker, whose entry point is in rdi.
+    "cg_host_start:",
+    "lea rsp, [rsp + 8]",                  // no return address: argc is what lies there
+    "xor edx, edx",                        // no function for the end (System V ABI, 3.4.1)
+    "jmp rdi",
+    // Where it goes on as to a program's first instruction: that call has ended.
+    "cg_host_ready:",
+    "mov rbx, gs:[0]",
+    "xor eax, eax",
+    "jmp 4b",
+
+    // A call from a patched site of the host's, on the host's stack; rcx is the address after
+    // the site. All registers but rax, rcx and r11 stay as they are, and the red zone.
+    "cg_host_call:",
+    "lea rsp, [rsp - 128]",
+    "pushfq",
+    "push rcx",                            // struct HostCall, from its end
+    "push rdi",
+    "push rsi",
+    "push rdx",
+    "push r10",
+    "push r8",
+    "push r9",
+    "push rax",
+    "push rbp",
+    "cld",
+    "lea rdi, [rsp + 8]",
+    "mov rsi, gs:[0]",
+    "mov rbp, rsp",
+    "and rsp, -16",
+    "call {host_called}",
+    "mov rsp, rbp",
+    "pop rbp",
+    "lea rsp, [rsp + 8]",                  // the number; the result stays in rax
+    "pop r9",
+    "pop r8",
+    "pop r10",
+    "pop rdx",
+    "pop rsi",
+    "pop rdi",
+    "pop rcx",
+    "popfq",
+    "lea rsp, [rsp + 128]",
+    "jmp rcx",
+
+    // long cg_call_foreign(function, const Call *): a function of seven arguments, the call's
+    // number and its own (`syscall_fn_t` of zpoline).
+    "cg_call_foreign:",
+    "mov rax, rdi",
+    "mov r11, rsi",
+    "push [r11 + 48]",                     // the seventh; 16-byte alignment
+    "mov rdi, [r11]",
+    "mov rsi, [r11 + 8]",
+    "mov rdx, [r11 + 16]",
+    "mov rcx, [r11 + 24]",
+    "mov r8, [r11 + 32]",
+    "mov r9, [r11 + 40]",
+    "call rax",
+    "add rsp, 8",
+    "ret",
+    // long cg_next_call(number, six arguments): such a function wants the call made. Its stack
+    // stays as it is, and whoever called it goes on, as if it had come back.
+    "cg_next_call:",
+    "push rbx",
+    "push rbp",
+    "push r12",
+    "push r13",
+    "push r14",
+    "push r15",
+    "sub rsp, {call} + 8",                 // struct Call; 16-byte alignment
+    "mov [rsp], rdi",
+    "mov [rsp + 8], rsi",
+    "mov [rsp + 16], rdx",
+    "mov [rsp + 24], rcx",
+    "mov [rsp + 32], r8",
+    "mov [rsp + 40], r9",
+    "mov rax, [rsp + {call} + 64]",        // the seventh, above the return address
+    "mov [rsp + 48], rax",
+    "mov rdi, rsp",
+    "call {next_call}",                    // the thread; or null, and the result is in `site`
+    "test rax, rax",
+    "mov rbx, rax",
+    "jnz 4b",
+    "mov rax, [rsp + 56]",
+    "8: add rsp, {call} + 8",
+    "pop r15",
+    "pop r14",
+    "pop r13",
+    "pop r12",
+    "pop rbp",
+    "pop rbx",
+    "ret",
+    // A function for `cg_call_library`: with the result in rdi, `cg_next_call` comes back on the
+    // stack that it left at rsi.
+    "cg_resume:",
+    "mov rax, rdi",
+    "mov rsp, rsi",
+    "jmp 8b",
+
+    host_called = sym crate::host::called,
+    next_call = sym crate::library::next_call,
+    call = const size_of::<crossgate_hook::Call>(),
+    t_stack = const offset_of!(Thread, library_stack),
+
     t_rsp = const offset_of!(Thread, library_rsp),
     // x87, SSE, AVX, and the three of AVX-512 (XCR0 bits 0 to 2 and 5 to 7); what the
     // processor has not is left out. 2,688 bytes at most (Intel SDM volume 1, 13.5).
@@ -114,6 +226,12 @@ unsafe extern "C" {
         thread: *const c_void,
     ) -> i64;
     fn cg_library_failed();
+    fn cg_host_start();
+    fn cg_host_ready();
+    fn cg_host_call();
+    fn cg_call_foreign();
+    fn cg_next_call();
+    fn cg_resume();
     fn cg_give_up(thread: *const c_void) -> !;
 }
 
@@ -126,6 +244,64 @@ pub unsafe fn call(t: &Thread, function: u64, arguments: [u64; 3], vectors: u32)
     // SAFETY: as the caller says; the assembly keeps what must be kept.
     let result = unsafe { cg_call_library(function, a, b, c, vectors, ptr::from_ref(t).cast()) };
     (result != i64::MIN).then_some(result)
+}
+
+/// Starts the dynamic linker whose entry point is `entry`, on [`Thread::library_stack`]; `None`
+/// when it failed.
+///
+/// # Safety
+/// The stack is as a program expects it, and the program that it begins starts at [`host_ready`].
+pub unsafe fn start_host(t: &Thread, entry: u64, vectors: u32) -> Option<i64> {
+    let start = cg_host_start as *const () as u64;
+    // SAFETY: as the caller says. The program's registers are as the kernel has made them, and
+    // are so again.
+    unsafe { call(t, start, [entry, 0, 0], vectors) }
+}
+
+/// The first instruction of the program that the host's dynamic linker has loaded.
+pub fn host_ready() -> u64 {
+    cg_host_ready as *const () as u64
+}
+
+/// Where the host's patched sites lead, with the address after the site in rcx.
+pub fn host_call() -> u64 {
+    cg_host_call as *const () as u64
+}
+
+/// A function for [`call`]: (a function of seven arguments, a [`Call`](crossgate_hook::Call)).
+pub fn call_foreign() -> u64 {
+    cg_call_foreign as *const () as u64
+}
+
+/// A function of seven arguments for libraries: makes a call.
+pub fn next_call() -> u64 {
+    cg_next_call as *const () as u64
+}
+
+/// A function for [`call`]: (the result, where [`crate::library::next_call`] was called with).
+pub fn resume() -> u64 {
+    cg_resume as *const () as u64
+}
+
+/// A call of the host's, as its registers were at the site.
+#[repr(C)]
+#[allow(missing_docs)]
+pub struct HostCall {
+    pub rax: u64,
+    pub r9: u64,
+    pub r8: u64,
+    pub r10: u64,
+    pub rdx: u64,
+    pub rsi: u64,
+    pub rdi: u64,
+    pub rcx: u64,
+}
+
+impl HostCall {
+    /// The six arguments.
+    pub fn args(&self) -> [u64; 6] {
+        [self.rdi, self.rsi, self.rdx, self.r10, self.r8, self.r9]
+    }
 }
 
 /// Where a task goes on whose library failed, with its [`Thread`] in rbx.

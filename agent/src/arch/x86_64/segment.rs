@@ -1,6 +1,7 @@
-//! The %gs base, by which the entry code finds the thread block.
+//! The %gs base, by which the entry code finds the thread block, and the %fs base, by which a libc
+//! finds its thread.
 //!
-//! Linux leaves %gs to user space on x86-64 (%fs is libc's). Kernels and processors with
+//! Linux leaves %gs to user space on x86-64. Kernels and processors with
 //! FSGSBASE let user code write it directly; elsewhere `arch_prctl` does it.
 
 use core::arch::asm;
@@ -18,6 +19,8 @@ const HWCAP2_FSGSBASE: u64 = 1 << 1;
 pub const ARCH_SET_GS: u64 = 0x1001;
 /// `arch_prctl` operation.
 pub const ARCH_GET_GS: u64 = 0x1004;
+const ARCH_SET_FS: u64 = 0x1002;
+const ARCH_GET_FS: u64 = 0x1003;
 
 /// Takes the kernel's word about FSGSBASE.
 pub fn set_hwcap2(hwcap2: u64) {
@@ -35,5 +38,27 @@ pub unsafe fn set_gs_base(base: u64) {
         unsafe { asm!("wrgsbase {}", in(reg) base, options(nostack, preserves_flags)) };
     } else {
         sys::call2(sys::nr::ARCH_PRCTL, ARCH_SET_GS, base);
+    }
+}
+
+/// The current thread's %fs base.
+pub fn fs_base() -> u64 {
+    let mut base = 0u64;
+    if HAVE_FSGSBASE.load(Ordering::Relaxed) {
+        // SAFETY: allowed by the kernel; reads no memory.
+        unsafe { asm!("rdfsbase {}", out(reg) base, options(nomem, nostack, preserves_flags)) };
+    } else {
+        sys::call2(sys::nr::ARCH_PRCTL, ARCH_GET_FS, (&raw mut base) as u64);
+    }
+    base
+}
+
+/// Makes `base` the current thread's %fs base; the agent itself uses none.
+pub fn set_fs_base(base: u64) {
+    if HAVE_FSGSBASE.load(Ordering::Relaxed) {
+        // SAFETY: allowed by the kernel; writes no memory.
+        unsafe { asm!("wrfsbase {}", in(reg) base, options(nostack, preserves_flags)) };
+    } else {
+        sys::call2(sys::nr::ARCH_PRCTL, ARCH_SET_FS, base);
     }
 }
