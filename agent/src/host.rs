@@ -27,10 +27,12 @@ use crate::{library, signals, sites};
 
 /// Address of the [`HostObject`]; zero before it is mapped.
 static OBJECT: AtomicU64 = AtomicU64::new(0);
-/// It has started.
+/// It has all that tasks need.
 static READY: AtomicBool = AtomicBool::new(false);
 /// Where in a thread control block its thread's id is: the libc tells the kernel.
 static TID_AT: AtomicU64 = AtomicU64::new(0);
+/// It makes calls.
+static STARTED: AtomicBool = AtomicBool::new(false);
 /// The first thread control block.
 static FIRST: AtomicU64 = AtomicU64::new(0);
 
@@ -52,6 +54,9 @@ pub enum Needed {
     /// `const ptrdiff_t __rseq_offset`.
     RseqOffset = 6,
 }
+
+/// The dynamic linker could be started, and failed.
+const ELIBBAD: i64 = -80;
 
 /// Address of a thing of the libc; zero where it has none.
 pub fn needed(what: Needed) -> u64 {
@@ -79,34 +84,23 @@ pub fn map(fd: u32) -> i64 {
     0
 }
 
-/// Why the host could not start.
-pub enum Failure {
-    /// A call gave `-errno`.
-    Refused(i64),
-    /// The dynamic linker ended by this signal, at this address, or (0) gave up.
-    Ended(u64, u64),
-}
-
 /// Starts the host in a new program, whose stack pointer is `program`. `vectors` is how to keep the
-/// vector registers.
+/// vector registers. Gives `-errno`.
 ///
 /// # Safety
 /// `program` is the stack pointer at a program's entry point.
-pub unsafe fn start(t: &Thread, program: *const u64, vectors: u32) -> Result<(), Failure> {
-    let linker = map_linker().map_err(Failure::Refused)?;
+pub unsafe fn start(t: &Thread, program: *const u64, vectors: u32) -> Result<(), i64> {
+    let linker = map_linker()?;
     // SAFETY: as the caller says.
-    let stack = unsafe { first_stack(program, &linker) }.map_err(Failure::Refused)?;
+    let stack = unsafe { first_stack(program, &linker) }?;
     // SAFETY: the object is mapped, and nobody else uses it yet.
     let object = unsafe { &mut *(OBJECT.load(Ordering::Relaxed) as *mut HostObject) };
     for (index, symbol) in object.given().iter_mut().enumerate() {
         symbol.value = library::function_address(index as u64).unwrap_or(0);
     }
     const { assert!(GIVEN == 10) };
-    let fast = PROCESS.mode() == Mode::Fast;
-    if fast {
-        // Its calls must come to us until its sites are patched.
-        signals::arm(Mode::Exhaustive);
-    }
+    STARTED.store(true, Ordering::Relaxed);
+    sys::set_mask(t, signals::closed());
     let program_base = segment::fs_base();
     t.library_stack.set(stack);
     // SAFETY: the linker's entry point, with the stack that it expects.
@@ -114,15 +108,12 @@ pub unsafe fn start(t: &Thread, program: *const u64, vectors: u32) -> Result<(),
     let block = segment::fs_base();
     t.library_stack.set(0);
     segment::set_fs_base(program_base);
-    if fast {
-        signals::disarm();
-    }
-    let found_all = NEEDED.iter().zip(&object.needed).all(|(name, &address)| {
-        address != 0 || *name == NEEDED[Needed::RseqOffset as usize]
-    });
+    let found_all = NEEDED
+        .iter()
+        .zip(&object.needed)
+        .all(|(name, &address)| address != 0 || *name == NEEDED[Needed::RseqOffset as usize]);
     if started.is_none() || block == program_base || !found_all {
-        let (signal, address) = t.library_fault.take();
-        return Err(Failure::Ended(signal, address));
+        return Err(ELIBBAD);
     }
     FIRST.store(block, Ordering::Relaxed);
     t.host().set(Host { block, ..t.host().get() });
@@ -132,7 +123,7 @@ pub unsafe fn start(t: &Thread, program: *const u64, vectors: u32) -> Result<(),
         ((block + MULTIPLE_THREADS) as *mut u32).write(1);
     }
     READY.store(true, Ordering::Relaxed);
-    if own_stack(t) { Ok(()) } else { Err(Failure::Refused(errno::ENOMEM)) }
+    if own_stack(t) { Ok(()) } else { Err(errno::ENOMEM) }
 }
 
 // ---- the dynamic linker -----------------------------------------------------------------
@@ -310,8 +301,10 @@ pub struct Host {
     pub stack: u64,
 }
 
-/// Bytes of a task's stack in the host, and its alignment.
-const STACK: u64 = 256 << 10;
+/// Bytes that a task's stack in the host takes, and its alignment.
+const STACK: u64 = 1 << 20;
+/// Its lower part, which is not there: even a function with large variables runs into it.
+const GUARD: u64 = STACK - (256 << 10);
 
 // Fields of a thread control block that are part of the ABI between compilers, libc and debuggers
 // (`tcbhead_t`, sysdeps/x86_64/nptl/tls.h).
@@ -333,7 +326,7 @@ fn own_stack(t: &Thread) -> bool {
         }
         let end = host.stack + STACK;
         sys::call2(nr::MUNMAP, end, low + 2 * STACK - end);
-        sys::protect(host.stack, PAGE, 0);
+        sys::protect(host.stack, GUARD, 0);
         t.host().set(host);
     }
     let last = host.stack + STACK - 16;
@@ -517,6 +510,11 @@ pub fn leave(t: &Thread, entered: Entered) {
         signals::arm(Mode::Exhaustive);
     }
     t.inside.store(OUTSIDE, Ordering::Release);
+}
+
+/// Whether the host makes calls.
+pub fn has_started() -> bool {
+    STARTED.load(Ordering::Relaxed)
 }
 
 /// Whether there is a host, or will be one.

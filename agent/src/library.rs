@@ -5,12 +5,12 @@
 //! with the program's signals held back. One that needs no libc makes no calls of its own and runs
 //! on the agent's stack of the calling task; the others live in the host (`host.rs`).
 
-use core::ffi::c_char;
+use core::ffi::{CStr, c_char};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use crossgate_hook::{Action, Call, Hook};
 use crossgate_wire::RequestKind;
-use crossgate_wire::arena::CALLS;
+use crossgate_wire::arena::{CALLS, Mode};
 use crossgate_wire::hooks::{
     ANSWER, CHANGE, CONTINUE, FUNCTIONS, HookImage, Hooks, ITSELF, MOST_HOOKS, MOST_PARTS,
     NO_FUNCTION, PROCESS_BEGINS, Relocation, TASK_BEGINS, TASK_ENDS, TASK_STATE, WATCH,
@@ -22,7 +22,7 @@ use crate::arch::x86_64::library::{self as arch, failed_address};
 use crate::process::PROCESS;
 use crate::sys::{self, errno, nr};
 use crate::thread::{HOOK_STATE_SIZE, Thread};
-use crate::{dispatch, host, image, request, trace, uaccess};
+use crate::{dispatch, host, image, request, signals, trace, uaccess};
 
 /// Exit status of a program that is ended because a library failed.
 const ENDED: u64 = 125;
@@ -163,17 +163,23 @@ pub unsafe fn start(t: &'static Thread, program: *const u64) {
     }
     clear_state(t);
     STARTING.store(core::ptr::from_ref(t).cast_mut(), Ordering::Relaxed);
+    let fast = PROCESS.mode() == Mode::Fast;
     if let Some((index, first)) = loaded().find(|(_, library)| library.is_hosted()) {
+        if fast {
+            // The host's calls come by signals until its sites are patched.
+            signals::arm(Mode::Exhaustive);
+        }
         t.library.set(index as u32 + 1);
+        let vectors = first.vectors.load(Ordering::Relaxed);
         // SAFETY: as the caller says.
-        let started =
-            unsafe { host::start(t, program, first.vectors.load(Ordering::Relaxed)) };
+        let started = unsafe { host::start(t, program, vectors) };
         t.library.set(0);
         t.library_rsp.set(0);
-        match started {
-            Ok(()) => {}
-            Err(host::Failure::Refused(errno)) => fail(t, index, errno as u64, 0),
-            Err(host::Failure::Ended(signal, address)) => fail(t, index, signal, address),
+        if let Err(errno) = started {
+            refuse(t, index, c"", errno);
+            loaded().filter(|(_, library)| library.is_hosted()).for_each(|(_, library)| {
+                library.failed.store(true, Ordering::Relaxed);
+            });
         }
     }
     for (index, library) in loaded() {
@@ -193,6 +199,9 @@ pub unsafe fn start(t: &'static Thread, program: *const u64) {
         }
     }
     tell(t, TASK_BEGINS);
+    if fast && host::exists() {
+        signals::disarm();
+    }
     STARTING.store(core::ptr::null_mut(), Ordering::Relaxed);
 }
 
@@ -209,14 +218,15 @@ fn start_hosted(t: &Thread, index: usize, library: &Loaded) -> Option<i32> {
     let path = host::path(index);
     let opened = call(t, index, host::needed(host::Needed::Open), [path, RTLD_NOW, 0])?;
     if opened == 0 {
-        let text = call(t, index, host::needed(host::Needed::Error), [0; 3])? as u64;
-        refuse(t, index, text);
+        let text = call(t, index, host::needed(host::Needed::Error), [0; 3])?;
+        // SAFETY: a string of the libc's.
+        refuse(t, index, unsafe { CStr::from_ptr(text as *const c_char) }, 0);
         return None;
     }
     // SAFETY: `struct link_map` begins with the address at which the library lies (link.h).
     let base = unsafe { (opened as *const u64).read() };
     library.base.store(base, Ordering::Relaxed);
-    let find = |name: &core::ffi::CStr| {
+    let find = |name: &CStr| {
         let arguments = [opened as u64, name.as_ptr() as u64, 0];
         let found = call(t, index, host::needed(host::Needed::Symbol), arguments);
         found.filter(|&address| address != 0).map_or(NO_FUNCTION, |address| address as u64)
@@ -251,12 +261,11 @@ fn start_foreign(t: &Thread, index: usize, library: &Loaded, init: u64) -> Optio
     Some(0)
 }
 
-/// The host's dynamic linker cannot load library `index`, and says why in a string at `text`.
-fn refuse(t: &Thread, index: usize, text: u64) {
+/// Library `index` cannot be loaded: why, or `-errno` of the dynamic linker's.
+fn refuse(t: &Thread, index: usize, why: &CStr, errno: i64) {
     LOADED[index].failed.store(true, Ordering::Relaxed);
-    // SAFETY: a string of the libc's.
-    let len = unsafe { core::ffi::CStr::from_ptr(text as *const c_char) }.count_bytes();
-    request::ask(t, RequestKind::HookRefused, [index as u64, text, len as u64, 0]);
+    let (at, len) = (why.as_ptr() as u64, why.count_bytes() as u64);
+    request::ask(t, RequestKind::HookRefused, [index as u64, at, len, errno as u64]);
     if hooks().goes_on == 0 {
         sys::exit_process(ENDED);
     }

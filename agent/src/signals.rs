@@ -25,7 +25,9 @@ use crate::process::PROCESS;
 use crate::sync::Lock;
 use crate::sys::{self, errno, nr};
 use crate::thread::{Phase, SS_DISABLE, Thread};
-use crate::{bare, dispatch, filter, host, image, library, sites, task, trace, uaccess, virtualize};
+use crate::{
+    bare, dispatch, filter, host, image, library, sites, task, trace, uaccess, virtualize,
+};
 
 /// Signals are 1 to 64.
 pub const SIGNALS: usize = 64;
@@ -62,7 +64,7 @@ const FAULTS: u64 = bit(SIGSEGV) | bit(SIGBUS) | bit(SIGFPE) | bit(SIGILL);
 pub fn closed() -> u64 {
     let by_filter = if PROCESS.is_filtered() { bit(SIGSYS) } else { 0 };
     let by_library = if PROCESS.has_libraries() { FAULTS } else { 0 };
-    let by_host = if host::exists() { bit(SIGSYS) } else { 0 };
+    let by_host = if host::has_started() { bit(SIGSYS) } else { 0 };
     !(by_filter | by_library | by_host)
 }
 

@@ -128,14 +128,15 @@ pub fn create(t: &'static Thread, regs: &Regs, mask: u64) -> i64 {
         }
         entry::make_task(&call, child)
     } else {
-        // A child must not inherit a half-written patch or a lock that another thread holds.
+        // A child must not inherit a half-written patch or a lock that another thread holds. Who
+        // is in the host may need one of ours.
+        let host = host::Fork::new(t);
         let locks = PROCESS
             .has_threads()
             .then(|| (sites::lock_for_fork(), PROCESS.lock_for_fork(), actions.table.lock()));
-        let host = host::Fork::new(t);
         let result = entry::make_task(&call, child);
-        drop(host);
         drop(locks);
+        drop(host);
         result
     };
     if result < 0 || !shares_memory || waits {
@@ -404,6 +405,7 @@ pub fn execute(t: &Thread, mask: u64) -> Option<i64> {
     }
     // A pending signal is inherited; blocked as it is, it waits in the kernel.
     if let Some(info) = t.sigsys_pending.take() {
+        sys::set_mask(t, signals::ALL);
         signals::send_to_self(t, &info);
     }
     // Signals that came meanwhile belong to this program, if it has not blocked them.

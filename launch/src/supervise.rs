@@ -10,8 +10,8 @@
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::Read;
-use std::os::unix::fs::FileExt;
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
@@ -21,6 +21,7 @@ use crossgate_wire::arena::{
     Request, RequestKind, SCRATCH_SIZE, SITE_ENTERED, SITE_LOADS_NUMBER, SiteEntry, SiteKind,
     UNTRACED_RIGHTS, UNTRACED_TRACEE,
 };
+use crossgate_wire::host::DYNAMIC_LINKER;
 use crossgate_wire::{Record, Rules};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -713,13 +714,17 @@ impl Supervisor<'_> {
     }
 
     /// A hook library cannot be loaded in a process.
-    fn hook_refused(&mut self, pid: Pid, [library, at, len, _]: [u64; 4]) {
+    fn hook_refused(&mut self, pid: Pid, [library, at, len, errno]: [u64; 4]) {
         const LONGEST: u64 = 1000;
         let Some(library) = self.options.libraries.get(library as usize) else { return };
         let mut why = vec![0; len.min(LONGEST) as usize];
         let read = fs::File::open(format!("/proc/{pid}/mem"))
             .and_then(|memory| memory.read_exact_at(&mut why, at));
         let why = match read {
+            Ok(()) if errno != 0 => {
+                let errno = Errno::from_raw(-(errno as i64) as i32);
+                format!("it needs a libc, and {DYNAMIC_LINKER} says {}", errno.desc())
+            }
             Ok(()) => String::from_utf8_lossy(&why).escape_debug().to_string(),
             Err(_) => "its dynamic linker says no".into(),
         };

@@ -47,6 +47,11 @@ int main(int argc, char **argv) {
         if (pthread_create(&id, NULL, thread, NULL)) return 2;
         pthread_join(id, &other);
         printf("%ld %ld %ld\n", first, second, (long)other);
+    } else if (!strcmp(wish, "block")) {
+        pthread_t id;
+        if (pthread_create(&id, NULL, thread, NULL)) return 2;
+        syscall(SYS_getppid);
+        pthread_join(id, NULL);
     } else if (!strcmp(wish, "events")) {
         pthread_t id;
         if (pthread_create(&id, NULL, thread, NULL)) return 2;
@@ -96,6 +101,14 @@ impl Bed {
         let bed = Self { folder: Scratch::new("hooks") };
         compile(&HOOK, &root().join("hooks/promises.c"), &bed.file("promises.so"))?;
         compile(&HOOK[..3], &root().join("hooks/vectors.c"), &bed.file("vectors.so"))?;
+        // The same with a libc, and what only such a one can do.
+        compile(&HOOK[..2], &root().join("hooks/promises.c"), &bed.file("promises-libc.so"))?;
+        let mut source = root().join("hooks/with_libc.c").into_os_string();
+        let inline = [HOOK[0], HOOK[1], "-fno-math-errno"];
+        compile(&inline, Path::new(&source), &bed.file("with_libc.so"))?;
+        source = root().join("hooks/foreign.c").into_os_string();
+        let options = [HOOK[0], HOOK[1], "-Wno-array-bounds"];
+        compile(&options, Path::new(&source), &bed.file("foreign.so"))?;
         let source = bed.file("caller.c");
         fs::write(&source, CALLER).map_err(|error| error.to_string())?;
         compile(&[], &source, &bed.file("caller"))?;
@@ -109,7 +122,12 @@ impl Bed {
 
     /// `--hook` for `promises.c` with this argument.
     fn promise(&self, wish: &str) -> OsString {
-        let mut word = self.file("promises.so").into_os_string();
+        self.hook("promises.so", wish)
+    }
+
+    /// `--hook` for this library with this argument.
+    fn hook(&self, library: &str, wish: &str) -> OsString {
+        let mut word = self.file(library).into_os_string();
         word.push(":");
         word.push(wish);
         word
@@ -232,11 +250,11 @@ const PROMISES: [(&str, &str, &str, &str); 12] = [
     ("everything", "", "ppid\n", ""),
 ];
 
-fn promise(bed: &Bed, mode: Mode, program: &str, index: usize) -> Check {
+fn promise(bed: &Bed, mode: Mode, library: &str, program: &str, index: usize) -> Check {
     let (wish, asked, stdout, stderr) = PROMISES[index];
     let mut line = vec![bed.file(program).into_os_string()];
     line.push(asked.into());
-    let finished = bed.run(mode, &[bed.promise(wish)], &[], &line);
+    let finished = bed.run(mode, &[bed.hook(library, wish)], &[], &line);
     if wish == "redirect" {
         let hostname = fs::read("/etc/hostname").map_err(|error| error.to_string())?;
         return expect(&finished, 0, &format!("1 {}\n", hostname.len()), "");
@@ -284,14 +302,75 @@ fn failing(bed: &Bed) -> Check {
     Ok(())
 }
 
+/// A hook with a libc: what it does, what the program prints then, what is said.
+const WITH_LIBC: [(&str, i32, &str, &str); 6] = [
+    ("refused", 0, "ppid\n", "ok\n"),
+    ("print", 0, "printed\nppid\n", ""),
+    ("abort", 125, "", "hook with_libc.so failed"),
+    ("exit", 125, "", "it gave itself up in getppid"),
+    ("overflow", 125, "", "SIGSEGV"),
+    ("exit at start", 125, "", "it gave itself up"),
+];
+
+fn with_libc(bed: &Bed) -> Check {
+    for mode in Mode::HOOKED {
+        for program in ["caller", "caller-static"] {
+            let line = [bed.file(program).into_os_string()];
+            for (wish, code, stdout, stderr) in WITH_LIBC {
+                let finished = bed.run(mode, &[bed.hook("with_libc.so", wish)], &[], &line);
+                expect(&finished, code, stdout, stderr).map_err(|e| format!("{wish}: {e}"))?;
+            }
+            // One thread waits in the hook for another to come.
+            let line = [line[0].clone(), "block".into()];
+            let finished = bed.run(mode, &[bed.hook("with_libc.so", "block")], &[], &line);
+            if finished.ending() != "exit 0" {
+                return Err(finished.to_string());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A library written for zpoline: its wish, the program's, and what that prints.
+const FOREIGN: [(&str, i32, &str); 5] = [
+    ("", 0, "ppid\n"),
+    ("answer", 0, "4242\n"),
+    ("change", 0, "pid\n"),
+    ("twice", 0, "ppid\n"),
+    ("crash", 125, ""),
+];
+
+fn foreign(bed: &Bed) -> Check {
+    for mode in Mode::HOOKED {
+        for program in ["caller", "caller-static"] {
+            let foreign = bed.file("foreign.so").into_os_string();
+            for (wish, code, stdout) in FOREIGN {
+                let line = [bed.file(program).into_os_string()];
+                let run = |line: &[OsString], hooks: &[OsString], options: &[&str]| {
+                    let mut words: Vec<OsString> = vec!["env".into()];
+                    words.push(format!("WISH={wish}").into());
+                    words.extend_from_slice(line);
+                    bed.run(mode, hooks, options, &words)
+                };
+                let said = if code == 0 { "" } else { "hook foreign.so failed" };
+                let hooks = [foreign.clone()];
+                expect(&run(&line, &hooks, &[]), code, stdout, said)?;
+                // Between two others, on the same stack.
+                let hooks =
+                    [bed.hook("with_libc.so", ""), foreign.clone(), bed.hook("with_libc.so", "")];
+                expect(&run(&line, &hooks, &[]), code, stdout, said)?;
+                if code != 0 {
+                    let options = ["--on-hook-fault", "continue"];
+                    expect(&run(&line, &hooks[1..2], &options), 0, "ppid\n", said)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Libraries that cannot be hooks: how they are made, and what is said.
-const REFUSED: [(&str, &[&str], &str, &[&str]); 8] = [
-    (
-        "libc",
-        &["-shared", "-fPIC"],
-        "int puts(const char *); int crossgate_hook_init(void) { return puts(\"\"); } int crossgate_hook_enter(void) { return 0; }",
-        &["it needs libc.so.6", "-nostdlib"],
-    ),
+const REFUSED: [(&str, &[&str], &str, &[&str]); 6] = [
     (
         "function",
         &HOOK,
@@ -311,16 +390,10 @@ const REFUSED: [(&str, &[&str], &str, &[&str]); 8] = [
         &["no function crossgate_hook_enter"],
     ),
     (
-        "thread-local",
-        &HOOK,
-        "__thread int x; int crossgate_hook_init(void) { return x; } int crossgate_hook_enter(void) { return 0; }",
-        &["thread-local"],
-    ),
-    (
-        "constructor",
-        &HOOK,
-        "int x; __attribute__((constructor)) static void c(void) { x = 1; } int crossgate_hook_init(void) { return x; } int crossgate_hook_enter(void) { return 0; }",
-        &["constructors"],
+        "missing symbol",
+        &["-shared", "-fPIC"],
+        "int nobodys(void); int crossgate_hook_init(void) { return nobodys(); } int crossgate_hook_enter(void) { return 0; }",
+        &["undefined symbol: nobodys"],
     ),
     (
         "calls",
@@ -372,9 +445,12 @@ fn hazard(
     if let Some(reason) = program.excluded(&mode.to_string()) {
         return Ok(Completion::ignored_with(reason));
     }
+    if program.name == "chroot_exec" && matches!(hook, "with_libc" | "foreign") {
+        return Ok(Completion::ignored_with("there is no libc in its chroot"));
+    }
     let line = programs.line(program)?;
     let hooks = match hook {
-        "vectors" => [bed.file("vectors.so").into_os_string()],
+        "vectors" | "with_libc" | "foreign" => [bed.hook(&format!("{hook}.so"), "")],
         wish => [bed.promise(wish)],
     };
     let finished = bed.run(mode, &hooks, &[], &line);
@@ -403,17 +479,21 @@ fn main() -> ExitCode {
     for (index, (wish, ..)) in PROMISES.iter().enumerate() {
         for mode in Mode::HOOKED {
             for program in ["caller", "caller-static"] {
-                let check = move |bed: &Bed, _: &str| {
-                    promise(bed, mode, program, index)?;
-                    Ok(Completion::Completed)
-                };
-                add(format!("promise::{wish}::{mode}::{program}"), Box::new(check));
+                for library in ["promises", "promises-libc"] {
+                    let check = move |bed: &Bed, _: &str| {
+                        promise(bed, mode, &format!("{library}.so"), program, index)?;
+                        Ok(Completion::Completed)
+                    };
+                    add(format!("{library}::{wish}::{mode}::{program}"), Box::new(check));
+                }
             }
         }
     }
     for (name, check) in [
         ("order", order as fn(&Bed) -> Check),
         ("failing", failing),
+        ("with_libc", with_libc),
+        ("foreign", foreign),
         ("refused", refused),
         ("first_hook", first_hook),
         ("read_files", read_files),
@@ -427,7 +507,8 @@ fn main() -> ExitCode {
     add("rust_hook".into(), Box::new(rust_hook));
     for program in programs.all.iter().filter(|p| p.expect == "0" && !p.untraced) {
         let exhaustive = Mode::Exhaustive;
-        let mut hooks = vec![("everything", exhaustive), ("pass", exhaustive)];
+        let mut hooks: Vec<_> =
+            ["everything", "pass", "with_libc", "foreign"].map(|hook| (hook, exhaustive)).into();
         if ["registers", "vector_state", "signal_storm", "goroutines", "min_stack"]
             .contains(&program.name.as_str())
         {
@@ -436,7 +517,8 @@ fn main() -> ExitCode {
         if ["signal_storm", "exit_signals", "restart_read", "eintr", "threads_many", "fork_threads"]
             .contains(&program.name.as_str())
         {
-            hooks.extend([("everything", Mode::Fast), ("pass", Mode::Fast)]);
+            let hooked = ["everything", "pass", "with_libc", "foreign"];
+            hooks.extend(hooked.map(|hook| (hook, Mode::Fast)));
         }
         for (hook, mode) in hooks {
             let (programs, program) = (programs.clone(), program.clone());
