@@ -15,6 +15,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 
 use crossgate_syscalls::{Behaviour, plan};
 use crossgate_wire::arena::Mode;
+use crossgate_wire::hooks::MOST_HOOKS;
 use crossgate_wire::host::{DYNAMIC_LINKER, GIVEN, HostObject, NEEDED};
 
 use crate::arch::x86_64::library as arch;
@@ -23,7 +24,7 @@ use crate::process::PROCESS;
 use crate::sync::Lock;
 use crate::sys::{self, errno, nr};
 use crate::thread::Thread;
-use crate::{library, signals, sites};
+use crate::{image, library, signals, sites};
 
 /// Address of the [`HostObject`]; zero before it is mapped.
 static OBJECT: AtomicU64 = AtomicU64::new(0);
@@ -71,16 +72,36 @@ pub fn path(index: usize) -> u64 {
     OBJECT.load(Ordering::Relaxed) + (offset + index * size) as u64
 }
 
+/// Address space below the hook libraries in which the host lies, as far as it is free: patches
+/// need what is near the program's libraries (`near.rs`), where the kernel would put it.
+const ROOM: u64 = 64 << 30;
+/// How much of it has been given away.
+static TAKEN: AtomicU64 = AtomicU64::new(0);
+
+/// Where the next `len` bytes of the host may go; the kernel looks elsewhere if they cannot.
+fn place(len: u64) -> u64 {
+    /// Between mappings, so that they stay apart.
+    const GAP: u64 = 64 << 10;
+    let taken = TAKEN.fetch_add(len.next_multiple_of(PAGE) + GAP, Ordering::Relaxed);
+    (image::library(MOST_HOOKS) - ROOM + taken % ROOM) & !(PAGE - 1)
+}
+
+/// Maps memory of the host's at a place of its own; gives its address, or `-errno`.
+fn map_memory(len: u64, protection: u64, flags: u64, fd: u64, from: u64) -> Result<u64, i64> {
+    check(sys::call(nr::MMAP, [place(len), len, protection, flags, fd, from]))
+}
+
+const ANONYMOUS: u64 = sys::MAP_PRIVATE | sys::MAP_ANONYMOUS;
+
 /// Maps the object out of the arena's file, open as `fd`. Gives 0 or `-errno`.
 pub fn map(fd: u32) -> i64 {
     let from = PROCESS.control().hooks.host;
     let len = size_of::<HostObject>() as u64;
     let protection = sys::READ | sys::WRITE;
-    let at = sys::call(nr::MMAP, [0, len, protection, sys::MAP_PRIVATE, u64::from(fd), from]);
-    if at < 0 {
-        return at;
+    match map_memory(len, protection, sys::MAP_PRIVATE, u64::from(fd), from) {
+        Ok(at) => OBJECT.store(at, Ordering::Relaxed),
+        Err(errno) => return errno,
     }
-    OBJECT.store(at as u64, Ordering::Relaxed);
     0
 }
 
@@ -170,8 +191,7 @@ fn map_file(fd: u64) -> Result<Mapped, i64> {
         headers.chunks_exact(7).filter(|header| header[0] as u32 == PT_LOAD)
     };
     let end = loads().map(|h| h[2] + h[5]).max().ok_or(ENOEXEC)?.next_multiple_of(PAGE);
-    let anonymous = sys::MAP_PRIVATE | sys::MAP_ANONYMOUS;
-    let base = check(sys::call(nr::MMAP, [0, end, 0, anonymous, u64::MAX, 0]))?;
+    let base = map_memory(end, 0, ANONYMOUS, u64::MAX, 0)?;
     for header in loads() {
         let [kind, offset, address, _, file_size, size, _] = *header else { return Err(ENOEXEC) };
         // PF_X, PF_W and PF_R are PROT_EXEC, PROT_WRITE and PROT_READ the other way round.
@@ -193,7 +213,7 @@ fn map_file(fd: u64) -> Result<Mapped, i64> {
             unsafe { (file_end as *mut u8).write_bytes(0, (rest - file_end) as usize) };
         }
         if end > rest {
-            let fixed = anonymous | MAP_FIXED;
+            let fixed = ANONYMOUS | MAP_FIXED;
             check(sys::call(nr::MMAP, [rest, end - rest, protection, fixed, u64::MAX, 0]))?;
         }
     }
@@ -235,9 +255,8 @@ unsafe fn first_stack(program: *const u64, linker: &Mapped) -> Result<u64, i64> 
     let words = 2 + kept().count() + 2 + 2 * (pairs().count() + 1);
     let above = (strings + words * 8).next_multiple_of(16) as u64 + 16;
     let len = (FIRST_STACK + above).next_multiple_of(PAGE);
-    let flags = sys::MAP_PRIVATE | sys::MAP_ANONYMOUS | sys::MAP_NORESERVE;
     let protection = sys::READ | sys::WRITE;
-    let low = check(sys::call(nr::MMAP, [0, len, protection, flags, u64::MAX, 0]))?;
+    let low = map_memory(len, protection, ANONYMOUS | sys::MAP_NORESERVE, u64::MAX, 0)?;
     sys::protect(low, PAGE, 0);
 
     let stack = (low + len - above) & !15;
@@ -316,10 +335,8 @@ const GUARDS: [u64; 2] = [40, 48];
 fn own_stack(t: &Thread) -> bool {
     let mut host = t.host().get();
     if host.stack == 0 {
-        let flags = sys::MAP_PRIVATE | sys::MAP_ANONYMOUS | sys::MAP_NORESERVE;
-        let protection = sys::READ | sys::WRITE;
-        let twice = [0, 2 * STACK, protection, flags, u64::MAX, 0];
-        let Ok(low) = check(sys::call(nr::MMAP, twice)) else { return false };
+        let (protection, flags) = (sys::READ | sys::WRITE, ANONYMOUS | sys::MAP_NORESERVE);
+        let Ok(low) = map_memory(2 * STACK, protection, flags, u64::MAX, 0) else { return false };
         host.stack = low.next_multiple_of(STACK);
         if host.stack > low {
             sys::call2(nr::MUNMAP, low, host.stack - low);
@@ -482,31 +499,35 @@ fn go_inside(t: &Thread) {
 /// What [`leave`] needs to know.
 pub struct Entered {
     program_base: u64,
-    disarmed: bool,
 }
 
 /// From the program to the host; a library's code may be called next.
 pub fn enter(t: &Thread) -> Entered {
     go_inside(t);
-    // In a handler a caught call would be the end: SIGSYS is blocked.
     let here = 0u8;
     let stack = t.signal_stack();
-    let in_handler = (&raw const here as u64).wrapping_sub(stack.sp) < stack.size;
-    let disarmed = in_handler && PROCESS.mode() == Mode::Exhaustive;
-    if disarmed {
-        signals::disarm();
+    if (&raw const here as u64).wrapping_sub(stack.sp) < stack.size || t.holds.get() != 0 {
+        all_blocked(t);
     }
     t.library_stack.set(t.host_top.get());
     let program_base = segment::fs_base();
     segment::set_fs_base(t.host().get().block);
-    Entered { program_base, disarmed }
+    Entered { program_base }
+}
+
+/// Every signal is blocked, or will be in a moment, while the task is inside: there a caught call
+/// would be its end. Calls from sites that are not patched go to the kernel until it leaves.
+pub fn all_blocked(t: &Thread) {
+    if PROCESS.mode() == Mode::Exhaustive && !t.host_disarmed.replace(true) {
+        signals::disarm();
+    }
 }
 
 /// And back.
 pub fn leave(t: &Thread, entered: Entered) {
     segment::set_fs_base(entered.program_base);
     t.library_stack.set(0);
-    if entered.disarmed {
+    if t.host_disarmed.take() {
         signals::arm(Mode::Exhaustive);
     }
     t.inside.store(OUTSIDE, Ordering::Release);
@@ -628,6 +649,10 @@ pub fn call(t: &Thread, nr: u64, args: [u64; 6]) -> Result<i64, i32> {
         _ if behaviour.has_any(NOT_DONE) => errno::EPERM,
         _ if may_wait(nr) => waiting(t, || sys::call(nr, args)),
         _ => {
+            let mut args = args;
+            if nr == nr::MMAP && a == 0 {
+                args[0] = place(b);
+            }
             let result = sys::call(nr, args);
             if nr == nr::MMAP && c & sys::EXEC != 0 && result > 0 {
                 note_code(result as u64, b);

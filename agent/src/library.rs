@@ -12,13 +12,13 @@ use crossgate_hook::{Action, Call, Hook};
 use crossgate_wire::RequestKind;
 use crossgate_wire::arena::{CALLS, Mode};
 use crossgate_wire::hooks::{
-    ANSWER, CHANGE, CONTINUE, FUNCTIONS, HookImage, Hooks, ITSELF, MOST_HOOKS, MOST_PARTS,
-    NO_FUNCTION, PROCESS_BEGINS, Relocation, TASK_BEGINS, TASK_ENDS, TASK_STATE, WATCH,
+    ANSWER, CHANGE, CONTINUE, FOR_SVC_HOOK, FUNCTIONS, HookImage, Hooks, ITSELF, MOST_HOOKS,
+    MOST_PARTS, NO_FUNCTION, PROCESS_BEGINS, Relocation, TASK_BEGINS, TASK_ENDS, TASK_STATE, WATCH,
 };
 
 use crate::arch::x86_64::entry;
 use crate::arch::x86_64::frame::Context;
-use crate::arch::x86_64::library::{self as arch, failed_address};
+use crate::arch::x86_64::library::{self as arch, Convention, failed_address};
 use crate::process::PROCESS;
 use crate::sys::{self, errno, nr};
 use crate::thread::{HOOK_STATE_SIZE, Thread};
@@ -241,19 +241,30 @@ fn start_hosted(t: &Thread, index: usize, library: &Loaded) -> Option<i32> {
     initialize(t, index, init)
 }
 
+/// How library `index`, which was written for zpoline or svc-hook, wants to be called.
+fn convention(index: usize) -> Convention {
+    let argument = &hooks().images[index].argument;
+    if argument.starts_with(FOR_SVC_HOOK) {
+        Convention::NumberLater
+    } else {
+        Convention::NumberFirst
+    }
+}
+
 /// For each library, the function that it may replace: see [`start_foreign`].
 static NEXT: [AtomicU64; MOST_HOOKS] = [const { AtomicU64::new(0) }; MOST_HOOKS];
 
 /// Starts a library that was written for zpoline or svc-hook: `int __hook_init(long, syscall_fn_t
 /// *)` finds at the pointer the function that makes calls, and puts its own there.
 fn start_foreign(t: &Thread, index: usize, library: &Loaded, init: u64) -> Option<i32> {
-    NEXT[index].store(arch::next_call(), Ordering::Relaxed);
+    let next = arch::next_call(convention(index));
+    NEXT[index].store(next, Ordering::Relaxed);
     let result = call(t, index, init, [0, NEXT[index].as_ptr() as u64, 0])?;
     let function = NEXT[index].load(Ordering::Relaxed);
     if result as i32 != 0 {
         return Some(errno::EINVAL as i32);
     }
-    if function != arch::next_call() {
+    if function != next {
         library.enter.store(function, Ordering::Relaxed);
         library.foreign.store(true, Ordering::Relaxed);
         subscribe(-1);
@@ -458,7 +469,7 @@ impl Libraries {
     fn ask_foreign(t: &Thread, index: usize, enter: u64, seen: &mut Call) -> Option<i64> {
         t.may_suspend.set(true);
         let arguments = [enter, core::ptr::from_ref(seen) as u64, 0];
-        let answer = call(t, index, arch::call_foreign(), arguments);
+        let answer = call(t, index, arch::call_foreign(convention(index)), arguments);
         t.may_suspend.set(false);
         let at = t.suspended.get()[index];
         if at == 0 {

@@ -352,7 +352,10 @@ fn caught(t: &'static Thread, frame: &mut SignalFrame) {
     }
     let number = u64::from(c.rax as u32);
     if t.library.get() != 0 {
-        sites::caught(t, after, number);
+        // In fast mode the host is patched after it has started, and the program before it.
+        if PROCESS.mode() == Mode::Exhaustive {
+            sites::caught(t, after, number);
+        }
         return host_call(t, c);
     }
     if number == nr::RT_SIGRETURN && !dispatch::hook_wants(nr::RT_SIGRETURN) {
@@ -551,6 +554,9 @@ fn deliver(t: &'static Thread, frame: &mut SignalFrame) {
         } else {
             t.hold(frame.info);
             t.held_mask.set(frame.uc.mask);
+        }
+        if t.library_stack.get() != 0 {
+            host::all_blocked(t);
         }
         frame.uc.mask = ALL;
         return;

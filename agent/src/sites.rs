@@ -346,6 +346,14 @@ fn look_around(t: &Thread, after: u64) -> Option<Around> {
     Some(around)
 }
 
+/// The number that the instruction before a site loads, which is one that does.
+fn number_before(around: &Around) -> Option<u64> {
+    let before = &around.before[BEFORE - around.before_len..];
+    let last = |len| before.len().checked_sub(len).map(|at| &before[at..]);
+    let long = last(7).and_then(encode::any_number_load);
+    long.or_else(|| last(5).and_then(encode::any_number_load))
+}
+
 /// Where a site whose number may vary goes.
 fn target_of_any(site: u64) -> Target {
     if host::holds(site) {
@@ -383,14 +391,7 @@ fn patch(
         Movable::Ask => nr,
         // The disassembler has said what the last instruction is, and whether the call has
         // another way in, on which it would not be caught.
-        Movable::Known(entry) if entry.flags == SITE_LOADS_NUMBER => {
-            let long =
-                before.len().checked_sub(7).and_then(|at| encode::any_number_load(&before[at..]));
-            let short = || {
-                before.len().checked_sub(5).and_then(|at| encode::any_number_load(&before[at..]))
-            };
-            long.or_else(short)
-        }
+        Movable::Known(entry) if entry.flags == SITE_LOADS_NUMBER => number_before(&around),
         Movable::Known(_) => None,
     };
     if let Some(nr) = nr
@@ -834,6 +835,19 @@ pub fn resume_address(address: u64) -> u64 {
     found.map_or(address, |s| s.trampoline + (address - s.patch()))
 }
 
+/// A site of the host's, in fast mode: patched if its calls must be seen.
+fn patch_host(t: &Thread, table: &mut Sites, entry: SiteEntry) {
+    let after = entry.address + SYSCALL_LEN as u64;
+    let loads = entry.flags & SITE_LOADS_NUMBER != 0;
+    let number = look_around(t, after).filter(|_| loads).and_then(|around| number_before(&around));
+    if number.is_some_and(host::must_see)
+        && let Some(index) = table.find(after)
+        && table.sites[index].kind.is_none()
+    {
+        decide(t, table, index, None, Movable::Known(entry));
+    }
+}
+
 /// Fast mode: finds and patches the sites in a range that has become executable. Where that
 /// cannot be done for all of them, the program goes on in exhaustive mode from here.
 pub fn scan(t: &Thread, start: u64, len: u64) {
@@ -852,6 +866,11 @@ pub fn scan(t: &Thread, start: u64, len: u64) {
         // until `ScanDone`.
         let entry = unsafe { scratch.add(i).read() };
         let after = entry.address + SYSCALL_LEN as u64;
+        if host::holds(entry.address) {
+            // The kernel gets what nobody must see.
+            patch_host(t, &mut table, entry);
+            continue;
+        }
         let Some(index) = table.find(after) else {
             blind = true;
             break;

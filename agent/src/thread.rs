@@ -138,6 +138,8 @@ pub struct Thread {
     pub library_stack: Cell<u64>,
     /// The same for the next library in the host.
     pub host_top: Cell<u64>,
+    /// Calls are not caught until the task leaves the host.
+    pub host_disarmed: Cell<bool>,
     /// For each library that waits in the middle of its work for the kernel, its stack pointer.
     pub suspended: Cell<[u64; MOST_HOOKS]>,
     /// A library that may do so is being asked.
@@ -271,6 +273,7 @@ impl Thread {
                     library: Cell::new(0),
                     library_stack: Cell::new(0),
                     host_top: Cell::new(0),
+                    host_disarmed: Cell::new(false),
                     suspended: Cell::new([0; MOST_HOOKS]),
                     may_suspend: Cell::new(false),
                     inside: AtomicU32::new(0),

@@ -2,16 +2,17 @@
 //! of the mechanism; that it behaves is the proof of it. `--stats` shows that the agents were
 //! there: what they counted, in the layout of `perf stat`.
 
+use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum};
+use clap::{ArgGroup, Args, ValueEnum};
 use crossgate_launch::library::{self, Library};
 use crossgate_launch::wire::arena::{Counters, Geometry};
-use crossgate_launch::wire::hooks::MOST_HOOKS;
+use crossgate_launch::wire::hooks::{FOR_SVC_HOOK, FOR_ZPOLINE, MOST_HOOKS};
 use crossgate_launch::wire::{Record, arena::CALLS};
 use crossgate_launch::{
     Ending, Error, HookKind, Linger, Observer, Options, Program, SiteReport, Task,
@@ -26,6 +27,7 @@ pub const PATCH_AFTER: u32 = 6;
 
 /// Options of `crossgate run`.
 #[derive(Args)]
+#[command(group(ArgGroup::new("hooks").args(["hook", "compat"]).multiple(true)))]
 pub struct Run {
     /// When the program has ended, print what the agents counted on standard error
     #[arg(long)]
@@ -37,11 +39,15 @@ pub struct Run {
     /// one sees a call first
     #[arg(long, value_name = "LIBRARY[:ARGUMENT]")]
     hook: Vec<OsString>,
+    /// Load what LIBZPHOOK and LIBSVCHOOK name, too: programs set up for zpoline or svc-hook run as
+    /// they are
+    #[arg(long)]
+    compat: bool,
     /// When a hook crashes or gives itself up
-    #[arg(long, value_enum, default_value_t = OnFault::End, requires = "hook")]
+    #[arg(long, value_enum, default_value_t = OnFault::End, requires = "hooks")]
     on_hook_fault: OnFault,
     /// Write what hooks log to FILE instead of standard error
-    #[arg(long, value_name = "FILE", requires = "hook")]
+    #[arg(long, value_name = "FILE", requires = "hooks")]
     hook_log: Option<PathBuf>,
     #[command(flatten)]
     target: Target,
@@ -65,9 +71,10 @@ impl Run {
     pub fn execute(self) -> Result<u8, Error> {
         let program = Program::find(&self.target.program)?;
         let mut options = pass_options(&self.target);
-        if !self.hook.is_empty() {
+        let libraries = self.libraries()?;
+        if !libraries.is_empty() {
             options.hook = HookKind::Library;
-            options.libraries = self.libraries()?;
+            options.libraries = libraries;
             options.goes_on = self.on_hook_fault == OnFault::Continue;
             options.geometry = Geometry { rings: RINGS, ring_size: RING_SIZE };
             options.linger = Linger::Wait;
@@ -88,18 +95,34 @@ impl Run {
 
     /// Reads the hook libraries.
     fn libraries(&self) -> Result<Vec<Library>, Error> {
-        if self.hook.len() > MOST_HOOKS {
+        let by_variable = if self.compat { self.named_by_variables()? } else { Vec::new() };
+        if self.hook.len() + by_variable.len() > MOST_HOOKS {
             return Err(Error::own(format!("there can be {MOST_HOOKS} hooks at most")));
         }
-        self.hook
-            .iter()
-            .map(|word| {
-                let word = word.as_bytes();
-                let end = word.iter().position(|&b| b == b':').unwrap_or(word.len());
-                let argument = word.get(end + 1..).unwrap_or_default();
-                library::read(Path::new(OsStr::from_bytes(&word[..end])), argument)
-            })
-            .collect()
+        let named = self.hook.iter().map(|word| {
+            let word = word.as_bytes();
+            let end = word.iter().position(|&b| b == b':').unwrap_or(word.len());
+            let argument = word.get(end + 1..).unwrap_or_default();
+            (Path::new(OsStr::from_bytes(&word[..end])), argument)
+        });
+        let by_variable = by_variable.iter().map(|(path, kind)| (Path::new(path), *kind));
+        named.chain(by_variable).map(|(path, argument)| library::read(path, argument)).collect()
+    }
+
+    /// The libraries that zpoline and svc-hook would load, and which of them it was.
+    fn named_by_variables(&self) -> Result<Vec<(OsString, &'static [u8])>, Error> {
+        let variables = [("LIBZPHOOK", FOR_ZPOLINE), ("LIBSVCHOOK", FOR_SVC_HOOK)];
+        let found: Vec<_> = variables
+            .into_iter()
+            .filter_map(|(variable, kind)| Some((env::var_os(variable)?, kind)))
+            .collect();
+        if found.is_empty() && self.hook.is_empty() {
+            return Err(Error::own(
+                "--compat: neither LIBZPHOOK nor LIBSVCHOOK is set; set one to the path of a hook \
+                 library, or use --hook",
+            ));
+        }
+        Ok(found)
     }
 
     fn print(&self, counts: &Counts, mut out: Box<dyn Write>) {

@@ -10,8 +10,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crossgate_wire::hooks::{
-    FUNCTIONS, HOOK_ROOM, HookImage, ITSELF, LONGEST_ARGUMENT, LONGEST_PATH, MOST_PARTS,
-    NO_FUNCTION, Part, Relocation, Vectors,
+    FOR_SVC_HOOK, FOR_ZPOLINE, FUNCTIONS, HOOK_ROOM, HookImage, ITSELF, LONGEST_ARGUMENT,
+    LONGEST_PATH, MOST_PARTS, NO_FUNCTION, Part, Relocation, Vectors,
 };
 use crossgate_wire::host::{DYNAMIC_LINKER, LIBC};
 use iced_x86::{Code, CpuidFeature, Decoder, DecoderOptions, Instruction, OpKind};
@@ -86,7 +86,8 @@ pub fn read(path: &Path, argument: &[u8]) -> Result<Library> {
         let most = LONGEST_ARGUMENT - 1;
         return Err(Error::own(format!("{shown}: its argument is longer than {most} bytes")));
     }
-    let mut library = Reader::new(&bytes).and_then(Reader::read).map_err(|why| {
+    let read = |reader: Reader| reader.read(argument);
+    let mut library = Reader::new(&bytes).and_then(read).map_err(|why| {
         Error::own(format!("{shown}: cannot be a hook: {why}; see docs/hooks.md"))
     })?;
     if library.image.needs_libc != 0 {
@@ -126,9 +127,9 @@ impl<'a> Reader<'a> {
         if fits { Ok(Self { file, header, end }) } else { Err(no_library()) }
     }
 
-    fn read(self) -> Said<Library> {
+    fn read(self, argument: &[u8]) -> Said<Library> {
         if self.needs_linker()? {
-            return self.with_libc();
+            return self.with_libc(argument);
         }
         let (parts, size) = self.parts()?;
         let mut bytes = vec![0; size as usize];
@@ -167,10 +168,13 @@ impl<'a> Reader<'a> {
     }
 
     /// A library that the dynamic linker maps: it says then what else is wrong with it.
-    fn with_libc(self) -> Said<Library> {
+    fn with_libc(self, argument: &[u8]) -> Said<Library> {
         let (functions, _) = self.exported(u64::MAX)?;
+        let own = required(|name| functions.contains_key(name));
         if !functions.contains_key(FOREIGN_INIT) {
-            required(|name| functions.contains_key(name))?;
+            own?;
+        } else if own.is_err() && ![b"", FOR_ZPOLINE, FOR_SVC_HOOK].contains(&argument) {
+            return Err("with __hook_init, its argument is zpoline or svc-hook".into());
         }
         if !Path::new(DYNAMIC_LINKER).exists() {
             return Err(format!("it needs a libc, and there is no {DYNAMIC_LINKER}"));

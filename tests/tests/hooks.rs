@@ -109,6 +109,8 @@ impl Bed {
         source = root().join("hooks/foreign.c").into_os_string();
         let options = [HOOK[0], HOOK[1], "-Wno-array-bounds"];
         compile(&options, Path::new(&source), &bed.file("foreign.so"))?;
+        let options = [HOOK[0], HOOK[1], "-Wno-array-bounds", "-DSVC_HOOK"];
+        compile(&options, Path::new(&source), &bed.file("foreign-svc.so"))?;
         let source = bed.file("caller.c");
         fs::write(&source, CALLER).map_err(|error| error.to_string())?;
         compile(&[], &source, &bed.file("caller"))?;
@@ -343,8 +345,9 @@ const FOREIGN: [(&str, i32, &str); 5] = [
 fn foreign(bed: &Bed) -> Check {
     for mode in Mode::HOOKED {
         for program in ["caller", "caller-static"] {
-            let foreign = bed.file("foreign.so").into_os_string();
-            for (wish, code, stdout) in FOREIGN {
+            let kinds = [bed.hook("foreign.so", ""), bed.hook("foreign-svc.so", "svc-hook")];
+            let all = kinds.iter().flat_map(|kind| FOREIGN.map(|wished| (kind, wished)));
+            for (foreign, (wish, code, stdout)) in all {
                 let line = [bed.file(program).into_os_string()];
                 let run = |line: &[OsString], hooks: &[OsString], options: &[&str]| {
                     let mut words: Vec<OsString> = vec!["env".into()];
@@ -352,7 +355,7 @@ fn foreign(bed: &Bed) -> Check {
                     words.extend_from_slice(line);
                     bed.run(mode, hooks, options, &words)
                 };
-                let said = if code == 0 { "" } else { "hook foreign.so failed" };
+                let said = if code == 0 { "" } else { "hook foreign" };
                 let hooks = [foreign.clone()];
                 expect(&run(&line, &hooks, &[]), code, stdout, said)?;
                 // Between two others, on the same stack.
@@ -367,6 +370,22 @@ fn foreign(bed: &Bed) -> Check {
         }
     }
     Ok(())
+}
+
+/// `--compat` loads what the variables of zpoline and svc-hook name.
+fn compat(bed: &Bed) -> Check {
+    for (variable, library) in [("LIBZPHOOK", "foreign.so"), ("LIBSVCHOOK", "foreign-svc.so")] {
+        let mut setting = OsString::from(variable);
+        setting.push("=");
+        setting.push(bed.file(library));
+        let line = ["env".into(), "WISH=answer".into(), setting];
+        let crossgate = [crossgate().into(), "run".into(), "--compat".into(), "--".into()];
+        let program = [bed.file("caller").into_os_string()];
+        let words: Vec<_> = line.into_iter().chain(crossgate).chain(program).collect();
+        expect(&Job::new(words).run(), 0, "4242\n", "")?;
+    }
+    let without = bed.run(Mode::Exhaustive, &[], &["--compat"], &["true".into()]);
+    expect(&without, 125, "", "neither LIBZPHOOK nor LIBSVCHOOK is set")
 }
 
 /// Libraries that cannot be hooks: how they are made, and what is said.
@@ -494,6 +513,7 @@ fn main() -> ExitCode {
         ("failing", failing),
         ("with_libc", with_libc),
         ("foreign", foreign),
+        ("compat", compat),
         ("refused", refused),
         ("first_hook", first_hook),
         ("read_files", read_files),

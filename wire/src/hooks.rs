@@ -86,6 +86,11 @@ pub struct HookImage {
     pub name: [u8; 64],
 }
 
+/// The argument of a library with `__hook_init` by which it says that it was written for svc-hook.
+pub const FOR_SVC_HOOK: &[u8] = b"svc-hook";
+/// And for zpoline, as without an argument.
+pub const FOR_ZPOLINE: &[u8] = b"zpoline";
+
 /// Offset of a function that a library has not.
 pub const NO_FUNCTION: u64 = u64::MAX;
 

@@ -16,7 +16,17 @@ use crate::thread::Thread;
 global_asm!(
     ".text",
     ".globl cg_call_library, cg_library_failed, cg_host_start, cg_host_ready, cg_host_call",
-    ".globl cg_call_foreign, cg_next_call, cg_resume",
+    ".globl cg_call_foreign, cg_next_call, cg_call_svc_hook, cg_next_svc_hook, cg_resume",
+    // What a function keeps, and room for a struct Call with 16-byte alignment.
+    ".macro cg_suspend",
+    "push rbx",
+    "push rbp",
+    "push r12",
+    "push r13",
+    "push r14",
+    "push r15",
+    "sub rsp, {call} + 8",
+    ".endm",
     // long cg_call_library(function, a, b, c, vectors, thread). Not by %gs, which may be the
     // program's own.
     "cg_call_library:",
@@ -164,16 +174,27 @@ global_asm!(
     "call rax",
     "add rsp, 8",
     "ret",
+    // The same for a function of eight: the call's own arguments, its number, and where it was
+    // made (svc-hook).
+    "cg_call_svc_hook:",
+    "mov rax, rdi",
+    "mov r11, rsi",
+    "sub rsp, 8",                          // 16-byte alignment
+    "push [r11 + 56]",
+    "push [r11]",
+    "mov rdi, [r11 + 8]",
+    "mov rsi, [r11 + 16]",
+    "mov rdx, [r11 + 24]",
+    "mov rcx, [r11 + 32]",
+    "mov r8, [r11 + 40]",
+    "mov r9, [r11 + 48]",
+    "call rax",
+    "add rsp, 24",
+    "ret",
     // long cg_next_call(number, six arguments): such a function wants the call made. Its stack
     // stays as it is, and whoever called it goes on, as if it had come back.
     "cg_next_call:",
-    "push rbx",
-    "push rbp",
-    "push r12",
-    "push r13",
-    "push r14",
-    "push r15",
-    "sub rsp, {call} + 8",                 // struct Call; 16-byte alignment
+    "cg_suspend",
     "mov [rsp], rdi",
     "mov [rsp + 8], rsi",
     "mov [rsp + 16], rdx",
@@ -182,7 +203,19 @@ global_asm!(
     "mov [rsp + 40], r9",
     "mov rax, [rsp + {call} + 64]",        // the seventh, above the return address
     "mov [rsp + 48], rax",
-    "mov rdi, rsp",
+    "jmp 9f",
+    // long cg_next_svc_hook(six arguments, number, site)
+    "cg_next_svc_hook:",
+    "cg_suspend",
+    "mov [rsp + 8], rdi",
+    "mov [rsp + 16], rsi",
+    "mov [rsp + 24], rdx",
+    "mov [rsp + 32], rcx",
+    "mov [rsp + 40], r8",
+    "mov [rsp + 48], r9",
+    "mov rax, [rsp + {call} + 64]",
+    "mov [rsp], rax",
+    "9: mov rdi, rsp",
     "call {next_call}",                    // the thread; or null, and the result is in `site`
     "test rax, rax",
     "mov rbx, rax",
@@ -231,6 +264,8 @@ unsafe extern "C" {
     fn cg_host_call();
     fn cg_call_foreign();
     fn cg_next_call();
+    fn cg_call_svc_hook();
+    fn cg_next_svc_hook();
     fn cg_resume();
     fn cg_give_up(thread: *const c_void) -> !;
 }
@@ -268,14 +303,31 @@ pub fn host_call() -> u64 {
     cg_host_call as *const () as u64
 }
 
-/// A function for [`call`]: (a function of seven arguments, a [`Call`](crossgate_hook::Call)).
-pub fn call_foreign() -> u64 {
-    cg_call_foreign as *const () as u64
+/// What functions of libraries that were written for others are given.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Convention {
+    /// The call's number and its six arguments (zpoline).
+    NumberFirst,
+    /// The six arguments, the number, and the address of the site (svc-hook).
+    NumberLater,
 }
 
-/// A function of seven arguments for libraries: makes a call.
-pub fn next_call() -> u64 {
-    cg_next_call as *const () as u64
+/// A function for [`call`]: (a function of a library's, a [`Call`](crossgate_hook::Call)).
+pub fn call_foreign(convention: Convention) -> u64 {
+    let function: unsafe extern "C" fn() = match convention {
+        Convention::NumberFirst => cg_call_foreign,
+        Convention::NumberLater => cg_call_svc_hook,
+    };
+    function as *const () as u64
+}
+
+/// A function for libraries, of the same kind as theirs: makes a call.
+pub fn next_call(convention: Convention) -> u64 {
+    let function: unsafe extern "C" fn() = match convention {
+        Convention::NumberFirst => cg_next_call,
+        Convention::NumberLater => cg_next_svc_hook,
+    };
+    function as *const () as u64
 }
 
 /// A function for [`call`]: (the result, where [`crate::library::next_call`] was called with).
