@@ -73,15 +73,16 @@ pub fn path(index: usize) -> u64 {
 }
 
 /// Address space below the hook libraries in which the host lies, as far as it is free: patches
-/// need what is near the program's libraries (`near.rs`), where the kernel would put it.
-const ROOM: u64 = 64 << 30;
+/// need what is near the program's libraries (`near.rs`), where the kernel would put it. All of it
+/// lies in what ThreadSanitizer takes for the program's (`launch/src/inject.rs`).
+const ROOM: u64 = 60 << 30;
 /// How much of it has been given away.
 static TAKEN: AtomicU64 = AtomicU64::new(0);
 
 /// Where the next `len` bytes of the host may go; the kernel looks elsewhere if they cannot.
 fn place(len: u64) -> u64 {
-    /// Between mappings, so that they stay apart.
-    const GAP: u64 = 64 << 10;
+    /// Between mappings: its own sites are patched, too.
+    const GAP: u64 = 16 << 20;
     let taken = TAKEN.fetch_add(len.next_multiple_of(PAGE) + GAP, Ordering::Relaxed);
     (image::library(MOST_HOOKS) - ROOM + taken % ROOM) & !(PAGE - 1)
 }

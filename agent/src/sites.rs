@@ -835,12 +835,12 @@ pub fn resume_address(address: u64) -> u64 {
     found.map_or(address, |s| s.trampoline + (address - s.patch()))
 }
 
-/// A site of the host's, in fast mode: patched if its calls must be seen.
+/// A site of the host's, in fast mode: patched if its calls must be seen, or may have to be.
 fn patch_host(t: &Thread, table: &mut Sites, entry: SiteEntry) {
     let after = entry.address + SYSCALL_LEN as u64;
     let loads = entry.flags & SITE_LOADS_NUMBER != 0;
     let number = look_around(t, after).filter(|_| loads).and_then(|around| number_before(&around));
-    if number.is_some_and(host::must_see)
+    if number.is_none_or(host::must_see)
         && let Some(index) = table.find(after)
         && table.sites[index].kind.is_none()
     {

@@ -30,14 +30,16 @@ unsafe extern "C" {
     pub static START_STACK_END: u8;
 }
 
+const AT_IGNORE: u64 = 1;
 const AT_BASE: u64 = 7;
 const AT_HWCAP2: u64 = 26;
+const AT_SYSINFO_EHDR: u64 = 33;
 
-/// The auxiliary vector's value for `wanted`.
+/// Where the auxiliary vector has the key `wanted`; its value follows.
 ///
 /// # Safety
 /// `stack` is the stack pointer at a program's entry point (System V ABI, 3.4.1).
-unsafe fn auxiliary(stack: *const u64, wanted: u64) -> Option<u64> {
+unsafe fn auxiliary_entry(stack: *mut u64, wanted: u64) -> Option<*mut u64> {
     // SAFETY: the stack holds argc, argv, a null, the environment, a null, then pairs that
     // end with a zero key.
     unsafe {
@@ -48,12 +50,34 @@ unsafe fn auxiliary(stack: *const u64, wanted: u64) -> Option<u64> {
         at = at.add(1);
         while *at != 0 {
             if *at == wanted {
-                return Some(*at.add(1));
+                return Some(at);
             }
             at = at.add(2);
         }
     }
     None
+}
+
+/// The auxiliary vector's value for `wanted`.
+///
+/// # Safety
+/// As [`auxiliary_entry`].
+unsafe fn auxiliary(stack: *mut u64, wanted: u64) -> Option<u64> {
+    // SAFETY: as the caller says.
+    unsafe { auxiliary_entry(stack, wanted).map(|entry| *entry.add(1)) }
+}
+
+/// Takes the vDSO away from the program: without it, a libc makes calls.
+///
+/// # Safety
+/// As [`auxiliary_entry`].
+unsafe fn hide_vdso(stack: *mut u64) {
+    // SAFETY: as the caller says; the vector is the program's, which has not begun.
+    unsafe {
+        if let Some(entry) = auxiliary_entry(stack, AT_SYSINFO_EHDR) {
+            entry.write(AT_IGNORE);
+        }
+    }
 }
 
 /// Tells the launcher that the program cannot be started with the agent, and waits for it
@@ -77,7 +101,7 @@ fn stop(stage: Stage, what: u64, more: u64) {
 ///
 /// # Safety
 /// Called once, by the entry code, in a process that has no other task.
-pub unsafe extern "C" fn start(stack: *const u64) -> *const Regs {
+pub unsafe extern "C" fn start(stack: *mut u64) -> *const Regs {
     // SAFETY: the entry code passes the program's stack at its entry point.
     segment::set_hwcap2(unsafe { auxiliary(stack, AT_HWCAP2) }.unwrap_or(0));
     let pid = sys::call2(nr::GETPID, 0, 0) as i32;
@@ -102,6 +126,10 @@ pub unsafe extern "C" fn start(stack: *const u64) -> *const Regs {
     let mask = sys::set_mask(t, signals::closed());
     t.sigsys_blocked.set(mask & bit(SIGSYS) != 0);
 
+    if PROCESS.control().hide_vdso != 0 {
+        // SAFETY: as above.
+        unsafe { hide_vdso(stack) };
+    }
     const PR_GET_SECCOMP: u64 = 21;
     if sys::call2(nr::PRCTL, PR_GET_SECCOMP, 0) == 2 {
         PROCESS.set_filtered();

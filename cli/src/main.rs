@@ -50,6 +50,9 @@ struct Target {
     /// Leave children and executed programs alone
     #[arg(long)]
     no_follow: bool,
+    /// Take the vDSO away: the time, the processor's number and random bytes are calls then
+    #[arg(long)]
+    vdso: bool,
     /// The program and its arguments
     #[arg(trailing_var_arg = true, required = true, value_name = "PROGRAM")]
     program: Vec<OsString>,

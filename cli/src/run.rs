@@ -153,6 +153,7 @@ pub fn pass_options(target: &Target) -> Options {
         mode: target.mode.mode(),
         hook: HookKind::Pass,
         follow: !target.no_follow,
+        hide_vdso: target.vdso,
         string_limit: 0,
         patch_after: PATCH_AFTER,
         report_sites: false,

@@ -6,6 +6,9 @@
 //! For a hook of your own, see [`library`] (Rust) and `include/crossgate.h` (C).
 #![no_std]
 
+#[cfg(feature = "std")]
+extern crate std;
+
 pub mod library;
 
 /// One system call, as the program is about to make it.

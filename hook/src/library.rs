@@ -1,4 +1,6 @@
-//! Hook libraries in Rust: `crossgate.h` with types.
+//! Hook libraries in Rust: `crossgate.h` with types. Without the feature `std` a library has neither
+//! libc nor vector registers, and costs the least; with it, it has all that Rust programs have but
+//! threads.
 //!
 //! Owns: the trait that an author implements, safe ways to the program's memory and the kernel,
 //! and the macro that makes a library of it. Never does: anything in the agent, which knows
@@ -29,7 +31,6 @@ use core::ffi::{CStr, c_char, c_void};
 use core::fmt::{self, Write};
 use core::marker::PhantomData;
 use core::mem::{MaybeUninit, align_of, size_of};
-use core::panic::PanicInfo;
 use core::ptr;
 
 pub use crate::Call;
@@ -250,6 +251,9 @@ impl<L: Library> Cell<L> {
     /// # Safety
     /// Called by the agent, once.
     pub unsafe fn init(&self, task: *const Task, argument: *const c_char) -> i32 {
+        // The program is stopped in the middle of a call: nothing is unwound through it.
+        #[cfg(feature = "std")]
+        std::panic::set_hook(std::boxed::Box::new(|info| give_up(info)));
         // SAFETY: both are what `crossgate.h` says; nobody reads the cell yet.
         let started = unsafe { L::start(&*task, CStr::from_ptr(argument), &mut Calls(())) };
         match started {
@@ -317,7 +321,12 @@ impl<L: Library> Cell<L> {
 }
 
 /// Gives the library up with what a panic says.
-pub fn panicked(info: &PanicInfo) -> ! {
+#[cfg(not(feature = "std"))]
+pub fn panicked(info: &core::panic::PanicInfo) -> ! {
+    give_up(info)
+}
+
+fn give_up(info: &impl fmt::Display) -> ! {
     struct Line([u8; 512], usize);
     impl Write for Line {
         fn write_str(&mut self, text: &str) -> fmt::Result {
@@ -380,10 +389,28 @@ macro_rules! library_macro {
                 unsafe { LIBRARY.task(task, event) }
             }
 
-            #[panic_handler]
-            fn panic(info: &core::panic::PanicInfo) -> ! {
-                $crate::library::panicked(info)
-            }
+            $crate::panic_handler_macro!();
         };
     };
+}
+
+/// What a library without `std` must have.
+#[cfg(not(feature = "std"))]
+#[macro_export]
+#[doc(hidden)]
+macro_rules! panic_handler_macro {
+    () => {
+        #[panic_handler]
+        fn panic(info: &core::panic::PanicInfo) -> ! {
+            $crate::library::panicked(info)
+        }
+    };
+}
+
+/// With `std`, a hook of its own does it: see [`library::Cell::init`].
+#[cfg(feature = "std")]
+#[macro_export]
+#[doc(hidden)]
+macro_rules! panic_handler_macro {
+    () => {};
 }

@@ -62,6 +62,8 @@ pub struct Options {
     pub libraries: Vec<Library>,
     /// Whether a library that fails ends the program, or is left out from then on.
     pub goes_on: bool,
+    /// Whether programs are to have no vDSO, so that looks at the clock are calls.
+    pub hide_vdso: bool,
     /// Sizes of the rings.
     pub geometry: Geometry,
     /// What happens when the first program ends before its descendants.

@@ -170,8 +170,7 @@ fn first_hook(bed: &Bed) -> Check {
 
 /// The example that logs what is read, with a shell, its children and a static program.
 fn read_files(bed: &Bed) -> Check {
-    let hook = bed.file("libread_files.so");
-    compile(&HOOK, &root().join("../hook/examples/read_files.c"), &hook)?;
+    let hook = example(bed, "read_files")?;
     let log = bed.file("files");
     let script = "cat /etc/hostname; echo x > \"$1\"/written; \"$2\" file";
     let mut line: Vec<OsString> = ["sh", "-c", script, "sh"].map(Into::into).into();
@@ -219,6 +218,126 @@ fn rust_hook(bed: &Bed, test: &str) -> Outcome {
         expect(&bed.run(mode, &hook(":666"), &[], &line), 125, "", "no user 666")?;
     }
     Ok(Completion::Completed)
+}
+
+/// Compiles an example in C.
+fn example(bed: &Bed, name: &str) -> Result<PathBuf, String> {
+    let hook = bed.file(&format!("lib{name}.so"));
+    compile(&HOOK, &root().join(format!("../hook/examples/{name}.c")), &hook)?;
+    Ok(hook)
+}
+
+/// What coreutils and others do with files, all of which they name under $1.
+const FILES: &str = r#"
+set -e; m=$1
+mkdir $m/a; echo hello > $m/a/f; cat $m/a/f; cp -r /etc/apt $m/b; ls -R $m | wc -l
+mv $m/a/f $m/a/g; ln -s g $m/a/l; readlink $m/a/l; cat $m/a/l; ln $m/a/g $m/h
+stat -c '%n %s %h %F' $m/h $m/a $m/a/l; (cd $m/a; pwd; /bin/pwd; ls; cat ../h; cat $m/./a//g)
+find $m/a | sort; tar -C $m -cf $m/t.tar a; tar tf $m/t.tar | sort; rm -r $m/a $m/b; ls $m
+dd if=/dev/zero of=$m/z bs=1k count=64 2> /dev/null; wc -c < $m/z; rm $m/z $m/h $m/t.tar
+rmdir $m/nothing 2> /dev/null || echo no; touch $m/x; test -f $m/x; chmod 600 $m/x; stat -c %a $m/x
+cp $m/x $m/y; sort -o $m/y $m/x; touch -d 2001-01-01 $m/y; stat -c %Y $m/y; truncate -s 5 $m/y
+ls -ld $m/y | cut -c1-10; rm $m/*; cat $m/x 2> /dev/null || echo gone
+"#;
+
+/// The example in Rust with its standard library: a file system in memory.
+fn memory_files(bed: &Bed) -> Check {
+    let target = bed.file("std-target");
+    let built = Command::new("cargo")
+        .args(["build", "--release", "--quiet"])
+        .current_dir(root().join("../hook/examples/memory_files"))
+        .env("CARGO_TARGET_DIR", &target)
+        // A library, not a static program as the repository's own.
+        .env("RUSTFLAGS", "-Crelocation-model=pic")
+        .env_remove("CARGO_ENCODED_RUSTFLAGS")
+        .output()
+        .map_err(|error| error.to_string())?;
+    if !built.status.success() {
+        return Err(format!("build: {}", String::from_utf8_lossy(&built.stderr)));
+    }
+    let built = format!("{}-unknown-linux-gnu/release/libmemory_files.so", std::env::consts::ARCH);
+    let (native, real) = (bed.file("native"), bed.file("real"));
+    fs::create_dir(&native).map_err(|error| error.to_string())?;
+    let line = |folder: &str| ["sh", "-c", FILES, "sh", folder].map(OsString::from);
+    let native = native.to_str().ok_or("a strange path")?;
+    let expected = Job::new(line(native).into()).run();
+    let expected = String::from_utf8_lossy(&expected.stdout).replace(native, "/memory");
+    if !expected.ends_with("gone\n") {
+        return Err(format!("without a hook: {expected}"));
+    }
+    let mut hook = target.join(built).into_os_string();
+    hook.push(":/memory=");
+    hook.push(&real);
+    for mode in Mode::HOOKED {
+        let finished = bed.run(mode, &[hook.clone()], &[], &line("/memory"));
+        expect(&finished, 0, &expected, "")?;
+    }
+    let wrong = target.join("x86_64-unknown-linux-gnu/release/libmemory_files.so:memory");
+    expect(
+        &bed.run(Mode::Exhaustive, &[wrong.into()], &[], &["true".into()]),
+        125,
+        "",
+        "its crossgate_hook_init says Invalid argument",
+    )
+}
+
+/// A server and a client of its own, in one program with two processes.
+const TALK: &str = r#"
+import os, socket, sys
+server = socket.socket(); server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+port = int(sys.argv[1]); server.bind(("127.0.0.1", port)); server.listen()
+if os.fork() == 0:
+    client = socket.create_connection(("localhost", port))
+    client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    client.sendall(b"x" * 100000 + b"."); client.shutdown(socket.SHUT_WR)
+    print(client.getpeername() == ("127.0.0.1", port), client.recv(10), flush=True); os._exit(0)
+connection, peer = server.accept()
+got = b""
+while not got.endswith(b"."): got += connection.recv(70000)
+connection.sendall(b"%d" % len(got)); os.wait()
+print(peer[0], connection.getsockname() == ("127.0.0.1", port), server.getsockname()[1] == port)
+print(connection.getsockopt(socket.SOL_SOCKET, socket.SO_DOMAIN) == socket.AF_UNIX)
+"#;
+
+/// The example that replaces TCP between local programs.
+fn local_sockets(bed: &Bed) -> Check {
+    let hook = example(bed, "local_sockets")?;
+    let port = 20000 + std::process::id() % 10000;
+    let line = ["python3", "-c", TALK, &port.to_string()].map(OsString::from);
+    for mode in Mode::HOOKED {
+        let want = "True b'100001'\n127.0.0.1 True True\nTrue\n";
+        expect(&bed.run(mode, &[hook.clone().into()], &[], &line), 0, want, "")?;
+        // Another port stays TCP's.
+        let mut other = hook.clone().into_os_string();
+        other.push(":1");
+        let want = "True b'100001'\n127.0.0.1 True True\nFalse\n";
+        expect(&bed.run(mode, &[other], &[], &line), 0, want, "")?;
+    }
+    Ok(())
+}
+
+/// The example with a clock and random numbers that repeat.
+fn deterministic(bed: &Bed) -> Check {
+    const LOOK: &str = "import os, random, time\n\
+        before = time.monotonic(); time.sleep(3600); slept = time.monotonic() - before\n\
+        print(int(time.time()), 3600 <= slept < 3601, random.random(), os.urandom(4).hex())\n\
+        print(open('/dev/urandom', 'rb').read(4).hex())";
+    let mut hook = example(bed, "deterministic")?.into_os_string();
+    hook.push(":7@1000000000");
+    for mode in Mode::HOOKED {
+        let run = |line: &[&str]| {
+            let line: Vec<_> = line.iter().map(OsString::from).collect();
+            bed.run(mode, &[hook.clone()], &["--vdso"], &line)
+        };
+        expect(&run(&["date", "-u", "+%s"]), 0, "1000000000\n", "")?;
+        let first = run(&["python3", "-c", LOOK]);
+        let text = String::from_utf8_lossy(&first.stdout).into_owned();
+        if !text.starts_with("1000003600 True 0.") {
+            return Err(first.to_string());
+        }
+        expect(&run(&["python3", "-c", LOOK]), 0, &text, "")?;
+    }
+    Ok(())
 }
 
 fn expect(finished: &Finished, code: i32, stdout: &str, stderr: &str) -> Check {
@@ -517,6 +636,9 @@ fn main() -> ExitCode {
         ("refused", refused),
         ("first_hook", first_hook),
         ("read_files", read_files),
+        ("memory_files", memory_files),
+        ("local_sockets", local_sockets),
+        ("deterministic", deterministic),
     ] {
         let check = move |bed: &Bed, _: &str| {
             check(bed)?;

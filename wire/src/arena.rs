@@ -112,6 +112,8 @@ pub struct Control {
     pub foreign: AtomicU32,
     /// Whether the supervisor's process id is its name in /proc (0 or 1).
     pub reachable: u32,
+    /// Whether programs are to have no vDSO (0 or 1).
+    pub hide_vdso: u32,
     /// The supervisor's descriptor of this memory.
     pub arena_descriptor: u32,
     /// The supervisor's descriptor of the agent's image.
