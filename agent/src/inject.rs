@@ -130,7 +130,7 @@ pub fn child_made(t: &Thread) {
 impl Hook<Thread> for Inject {
     fn enter(&self, t: &Thread, call: &mut Call) -> Action {
         let (hit, lineage) = with(t, |state| {
-            state.hit = decide(t, call, state);
+            state.hit = decide(t, call, state).filter(|&hit| effect_of(hit).what != 0);
             (state.hit, state.counts.lineage)
         });
         let Some(hit) = hit else { return Action::Continue };

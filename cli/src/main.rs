@@ -5,6 +5,7 @@
 
 #![cfg_attr(not(test), no_main)]
 
+mod deny;
 mod filter;
 mod inject;
 mod output;
@@ -34,6 +35,8 @@ enum Command {
     Trace(trace::Trace),
     /// Make calls of a program fail, return something else, or take their time
     Inject(inject::Inject),
+    /// Refuse calls of a program, or log them, by a small policy
+    Deny(deny::Deny),
     /// Run a program, then show how each of its call instructions was patched, and why not
     Sites(sites::Sites),
 }
@@ -98,6 +101,7 @@ fn execute() -> u8 {
         Command::Run(run) => run.execute(),
         Command::Trace(trace) => trace.execute(),
         Command::Inject(inject) => inject.execute(),
+        Command::Deny(deny) => deny.execute(),
         Command::Sites(sites) => sites.execute(),
     };
     match done {

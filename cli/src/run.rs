@@ -154,6 +154,7 @@ pub fn pass_options(target: &Target) -> Options {
         hook: HookKind::Pass,
         follow: !target.no_follow,
         hide_vdso: target.vdso,
+        strict: false,
         string_limit: 0,
         patch_after: PATCH_AFTER,
         report_sites: false,

@@ -64,6 +64,8 @@ pub struct Options {
     pub goes_on: bool,
     /// Whether programs are to have no vDSO, so that looks at the clock are calls.
     pub hide_vdso: bool,
+    /// Whether a program is ended at its first call that does not come through its agent.
+    pub strict: bool,
     /// Sizes of the rings.
     pub geometry: Geometry,
     /// What happens when the first program ends before its descendants.

@@ -36,6 +36,9 @@ pub const DELAY_ENTER: u32 = 4;
 /// The task sleeps after the call.
 pub const DELAY_EXIT: u32 = 8;
 
+/// The call is told of, and nothing else is done; with none of these it is not even that.
+pub const LOG: u32 = 16;
+
 /// Everything the agents need to know, in the arena.
 #[repr(C)]
 pub struct Rules {
@@ -171,7 +174,7 @@ fn until_nul(bytes: &[u8]) -> &[u8] {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effect {
-    /// [`RESULT`], [`SIGNAL`], [`DELAY_ENTER`], [`DELAY_EXIT`].
+    /// [`RESULT`], [`SIGNAL`], [`DELAY_ENTER`], [`DELAY_EXIT`], [`LOG`].
     pub what: u32,
     /// A signal's number.
     pub signal: u32,

@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use crossgate_decode::{error_name, error_number, signal_name, signal_number};
 use crossgate_launch::wire::arena::CALLS;
 use crossgate_launch::wire::inject::{
-    AF_ANY, AF_INET, AF_INET6, AF_UNIX, ALWAYS, DELAY_ENTER, DELAY_EXIT, Effect, LONGEST_PATTERN,
+    AF_ANY, AF_INET, AF_INET6, AF_UNIX, ALWAYS, DELAY_ENTER, DELAY_EXIT, Effect, LOG, LONGEST_PATTERN,
     MOST_RESULTS, Peer, RESULT, Rule, SIGNAL,
 };
 use crossgate_syscalls::x86_64;
@@ -32,12 +32,9 @@ pub fn rule(expression: &str) -> Result<Rule, String> {
         }
         None => (set, false),
     };
-    let shown = filter::calls(set).map_err(wrong)?;
     let mut rule = Rule::NONE;
-    for nr in (0..CALLS).filter(|&nr| shown[nr]) {
-        rule.calls[nr / 64] |= 1 << (nr % 64);
-    }
-    for option in options_of(options) {
+    name_calls(&mut rule, set).map_err(wrong)?;
+    for option in options_of(options, &[]) {
         let (key, value) = option.split_once('=').unwrap_or((&option, ""));
         set_option(&mut rule, key, value).map_err(wrong)?;
     }
@@ -52,34 +49,87 @@ pub fn rule(expression: &str) -> Result<Rule, String> {
                 .into(),
         ));
     }
-    if rule.effect.what & RESULT != 0 {
-        for nr in WITHOUT_RESULT {
-            rule.calls[nr as usize / 64] &= !(1 << (nr % 64));
+    only_with_result(&mut rule).map_err(wrong)?;
+    Ok(rule)
+}
+
+/// Reads a rule of `crossgate deny`: `CALLS:path=…:peer=…`, and `error=…`, `kill`, `log` or `allow`.
+pub fn policy(expression: &str) -> Result<Rule, String> {
+    let wrong = |what: String| format!("{expression}: {what}");
+    let (set, options) = expression.split_once(':').unwrap_or((expression, ""));
+    let mut rule = Rule::NONE;
+    name_calls(&mut rule, set).map_err(wrong)?;
+    let mut said = false;
+    for option in options_of(options, &ACTIONS) {
+        let (key, value) = option.split_once('=').unwrap_or((&option, ""));
+        let is_condition = matches!(key, "path" | "peer");
+        if !is_condition && std::mem::replace(&mut said, true) {
+            return Err(wrong(format!("{option}: there is an action before; a rule has one")));
         }
-        if rule.calls.iter().all(|&bits| bits == 0) {
-            return Err(wrong("these calls do not return, so they have no result".into()));
+        match option.as_str() {
+            "allow" => {}
+            "log" => rule.effect.what = LOG,
+            "kill" => {
+                set_option(&mut rule, "error", "EPERM").map_err(wrong)?;
+                set_option(&mut rule, "signal", "KILL").map_err(wrong)?;
+            }
+            _ if is_condition || key == "error" && !value.contains('|') => {
+                set_option(&mut rule, key, value).map_err(wrong)?;
+            }
+            _ => return Err(wrong(format!("{option}: not known; see crossgate deny --help"))),
         }
     }
+    if !said {
+        set_option(&mut rule, "error", "EPERM").map_err(wrong)?;
+    }
+    only_with_result(&mut rule).map_err(wrong)?;
     Ok(rule)
+}
+
+fn name_calls(rule: &mut Rule, set: &str) -> Result<(), String> {
+    let named = filter::calls(set)?;
+    for nr in (0..CALLS).filter(|&nr| named[nr]) {
+        rule.calls[nr / 64] |= 1 << (nr % 64);
+    }
+    Ok(())
+}
+
+/// Leaves out calls that cannot have the result that the rule gives them.
+fn only_with_result(rule: &mut Rule) -> Result<(), String> {
+    if rule.effect.what & RESULT == 0 {
+        return Ok(());
+    }
+    for nr in WITHOUT_RESULT {
+        rule.calls[nr as usize / 64] &= !(1 << (nr % 64));
+    }
+    if rule.calls.iter().all(|&bits| bits == 0) {
+        return Err("these calls do not return, so they have no result".into());
+    }
+    Ok(())
 }
 
 /// Reads the options of an effect alone, as [`text`] writes them.
 pub fn effect(options: &str) -> Result<Effect, String> {
     let mut rule = Rule::NONE;
-    for option in options_of(options) {
+    for option in options_of(options, &[]) {
         let (key, value) = option.split_once('=').unwrap_or((&option, ""));
         set_option(&mut rule, key, value)?;
     }
     Ok(rule.effect)
 }
 
-/// The options between colons. Paths and addresses may hold colons themselves.
-fn options_of(text: &str) -> Vec<String> {
+/// What a rule of a policy does, in one word.
+const ACTIONS: [&str; 3] = ["kill", "log", "allow"];
+
+/// The options between colons, of which some are the `words` alone. Paths and addresses may hold
+/// colons themselves.
+fn options_of(text: &str, words: &[&str]) -> Vec<String> {
     const KEYS: [&str; 9] =
         ["error", "retval", "signal", "delay_enter", "delay_exit", "when", "rate", "path", "peer"];
     let mut options: Vec<String> = Vec::new();
     for part in text.split(':').filter(|_| !text.is_empty()) {
         let known = part.split_once('=').is_some_and(|(key, _)| KEYS.contains(&key));
+        let known = known || words.contains(&part);
         match options.last_mut() {
             Some(last) if !known && (last.starts_with("path=") || last.starts_with("peer=")) => {
                 last.push(':');
@@ -332,6 +382,26 @@ mod tests {
             ("trace=read", "qualifier trace"),
         ] {
             let error = rule(expression).unwrap_err();
+            assert!(error.contains(what), "{expression}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_policy_is_read() {
+        let denied = policy("openat:path=/etc/").unwrap();
+        assert_eq!((denied.effect.what, denied.effect.results[0]), (RESULT, -1));
+        assert_eq!(policy("%file:path=/a:b:error=ENOENT").unwrap().effect.results[0], -2);
+        assert_eq!(policy("connect:peer=:80:kill").unwrap().effect.what, RESULT | SIGNAL);
+        assert_eq!(policy("all:log").unwrap().effect.what, LOG);
+        assert_eq!(policy("read:allow").unwrap().effect.what, 0);
+        for (expression, what) in [
+            ("raed", "did you mean read"),
+            ("read:kill:log", "a rule has one"),
+            ("read:signal=TERM", "not known"),
+            ("read:error=EIO|EPERM", "not known"),
+            ("exit_group:kill", "do not return"),
+        ] {
+            let error = policy(expression).unwrap_err();
             assert!(error.contains(what), "{expression}: {error}");
         }
     }

@@ -1,15 +1,15 @@
 //! `crossgate inject`: calls of a program that fail, return something else, come with a
 //! signal or take their time, to see what it makes of that.
 //!
-//! Owns: the command and its log. The language is in `grammar.rs`, the faults of ordinary
+//! Owns: the command. Its log is in `log.rs`, which `crossgate deny` shares; the language is in `grammar.rs`, the faults of ordinary
 //! life in `faults.rs`, reading a log back in `replay.rs`. The agents decide and act
 //! (`agent/src/inject.rs`); what they did comes back as records.
 
 mod faults;
-mod grammar;
+pub mod grammar;
+pub mod log;
 mod replay;
 
-use std::collections::HashMap;
 use std::fs;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
@@ -17,18 +17,15 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use clap::Args;
-use crossgate_decode as decode;
 use crossgate_launch::wire::arena::{CALLS, Geometry};
-use crossgate_launch::wire::inject::{
-    ALWAYS, COUNTED, DELAY_ENTER, DELAY_EXIT, MOST_RULES, Operands, RESULT, Rule,
-};
-use crossgate_launch::wire::record::Blobs;
-use crossgate_launch::wire::{Record, Rules};
-use crossgate_launch::{Ending, Error, HookKind, Linger, Observer, Program, SiteReport, Task};
+use crossgate_launch::wire::Rules;
+use crossgate_launch::wire::inject::{ALWAYS, COUNTED, MOST_RULES, Operands};
+use crossgate_launch::{Error, HookKind, Linger, Program};
 use crossgate_syscalls::{Direction, Extent, Kind, Type, x86_64};
 
 use crate::output::Output;
-use crate::{Target, filter, run, say};
+use crate::{Target, filter, run};
+use log::Log;
 
 /// Options of `crossgate inject`.
 #[derive(Args)]
@@ -77,10 +74,10 @@ Options of an expression, as in strace(1), and some more:
 
 Each line of the log ends with # TASK CALL NUMBER EFFECT, which --replay reads.";
 
-/// Tasks at a time whose faults are logged.
-const RINGS: u32 = 1024;
-const RING_SIZE: u32 = 64 << 10;
-const LONGEST_STRING: u32 = 256;
+/// Rings for the log of tasks at a time.
+pub const GEOMETRY: Geometry = Geometry { rings: 1024, ring_size: 64 << 10 };
+/// What is copied of strings at most.
+pub const LONGEST_STRING: u32 = 256;
 
 impl Inject {
     /// Runs the program; gives its exit code.
@@ -94,24 +91,16 @@ impl Inject {
             string_limit: self.string_limit.min(LONGEST_STRING),
             interest,
             rules: Some(rules.clone()),
-            geometry: Geometry { rings: RINGS, ring_size: RING_SIZE },
+            geometry: GEOMETRY,
             linger: Linger::Wait,
             ..run::pass_options(&self.target)
         };
-        let mut log = Log {
-            out,
-            options: decode::Options {
-                string_limit: self.string_limit as usize,
-                ..decode::Options::default()
-            },
-            rules: &rules,
-            calls: HashMap::new(),
-        };
+        let mut log = Log::new(out, self.string_limit, &rules, log::injected);
         if self.replay.is_none() {
-            log.out.write(format!("# crossgate inject: seed {}\n", rules.seed).as_bytes());
+            log.write(&format!("# crossgate inject: seed {}\n", rules.seed));
         }
         let ending = crossgate_launch::run(&program, &options, &mut log)?;
-        log.out.end("the log");
+        log.end();
         Ok(ending.code())
     }
 
@@ -127,14 +116,7 @@ impl Inject {
             Some(seed) => seed,
             None => random(),
         };
-        let repeats = &rules.repeats[..rules.repeat_count as usize];
-        let used = &rules.rules[..rules.count as usize];
-        let interest = std::array::from_fn(|nr| {
-            used.iter().any(|rule| rule.names(nr)) || repeats.iter().any(|r| r.nr as usize == nr)
-        });
-        let mut interest: filter::Set = Box::new(interest);
-        // This one stands for numbers that do not exist.
-        interest[CALLS - 1] = false;
+        let interest = interest(&rules);
         Ok((rules, interest))
     }
 
@@ -145,7 +127,7 @@ impl Inject {
             read.push(rule.map_err(|what| Error::own(format!("-e {what}")))?);
         }
         if let Some(path) = &self.plan {
-            read_plan(path, &mut read)?;
+            read.extend(read_lines(path, "plan", grammar::rule)?);
         }
         if read.is_empty() && (self.rate.is_some() || self.seed.is_some()) {
             for expression in faults::ORDINARY {
@@ -157,12 +139,7 @@ impl Inject {
                 "nothing to inject; give -e inject=CALLS:error=NAME, --plan FILE or --rate RATE",
             ));
         }
-        if read.len() > MOST_RULES {
-            return Err(Error::own(format!(
-                "{} expressions; there can be {MOST_RULES} at most",
-                read.len()
-            )));
-        }
+        check_count(read.len())?;
         let rate = match (&self.rate, self.seed) {
             (Some(rate), _) => grammar::rate(rate),
             // Chance was asked for, and not how much of it.
@@ -179,21 +156,45 @@ impl Inject {
     }
 }
 
-/// Reads a plan: an expression a line, `#` begins a remark.
-fn read_plan(path: &Path, into: &mut Vec<Rule>) -> Result<(), Error> {
+/// The calls that the agents must look at.
+pub fn interest(rules: &Rules) -> filter::Set {
+    let repeats = &rules.repeats[..rules.repeat_count as usize];
+    let used = &rules.rules[..rules.count as usize];
+    let interest = std::array::from_fn(|nr| {
+        used.iter().any(|rule| rule.names(nr)) || repeats.iter().any(|r| r.nr as usize == nr)
+    });
+    let mut interest: filter::Set = Box::new(interest);
+    // This one stands for numbers that do not exist.
+    interest[CALLS - 1] = false;
+    interest
+}
+
+/// Reads a file of expressions with `rule`: one a line, `#` begins a remark. `what` is what the
+/// file is.
+pub fn read_lines<T>(
+    path: &Path,
+    what: &str,
+    rule: impl Fn(&str) -> Result<T, String>,
+) -> Result<Vec<T>, Error> {
     let shown = path.display();
     let text = fs::read_to_string(path)
-        .map_err(|e| Error::own(format!("{shown}: cannot read the plan: {}", plain(&e))))?;
-    for (index, line) in text.lines().enumerate() {
-        let line = line.trim();
-        if line.is_empty() || line.starts_with('#') {
-            continue;
-        }
-        let rule = grammar::rule(line)
-            .map_err(|what| Error::own(format!("{shown}:{}: {what}", index + 1)))?;
-        into.push(rule);
+        .map_err(|e| Error::own(format!("{shown}: cannot read the {what}: {}", plain(&e))))?;
+    text.lines()
+        .map(str::trim)
+        .enumerate()
+        .filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
+        .map(|(index, line)| {
+            rule(line).map_err(|what| Error::own(format!("{shown}:{}: {what}", index + 1)))
+        })
+        .collect()
+}
+
+/// Checks that there are no more than agents can keep.
+pub fn check_count(rules: usize) -> Result<(), Error> {
+    if rules <= MOST_RULES {
+        return Ok(());
     }
-    Ok(())
+    Err(Error::own(format!("{rules} expressions; there can be {MOST_RULES} at most")))
 }
 
 /// What an error says, without the number.
@@ -207,7 +208,7 @@ fn random() -> u64 {
 }
 
 /// No rule yet, and where the arguments of each call are.
-fn no_rules() -> Box<Rules> {
+pub fn no_rules() -> Box<Rules> {
     // On the heap from the start: it is too large for a stack.
     let mut rules = Box::<Rules>::new_uninit();
     // SAFETY: integers and arrays of them: zero is a valid value.
@@ -249,115 +250,6 @@ fn operands_of(nr: u64) -> Operands {
         }
     }
     operands
-}
-
-/// A call into which something is injected.
-#[derive(Default)]
-struct Injected {
-    /// The record of its beginning.
-    enter: Vec<u8>,
-    /// `# TASK CALL NUMBER EFFECT`, and what strace calls it.
-    remark: String,
-    mark: &'static str,
-}
-
-struct Log<'a> {
-    out: Output,
-    options: decode::Options,
-    rules: &'a Rules,
-    calls: HashMap<Task, Injected>,
-}
-
-impl Log<'_> {
-    /// The line of a call; `exit` is how it ended, if it did.
-    fn line(&mut self, task: Task, exit: Option<decode::Exit>) {
-        let Some(injected) = self.calls.remove(&task) else { return };
-        let Some((Record::Enter { nr, args, blobs, .. }, _)) = Record::parse(&injected.enter)
-        else {
-            return;
-        };
-        let call = decode::Call { nr, args, blobs };
-        let mut line = format!("{:<5} ", task.tid);
-        self.options.enter(&mut line, &call);
-        let column = line.len();
-        match exit {
-            Some(exit) => self.options.exit(&mut line, column, &call, &exit),
-            None => self.options.no_exit(&mut line, column, &call),
-        }
-        line.push_str(injected.mark);
-        line.push_str(&injected.remark);
-        line.push('\n');
-        self.out.write(line.as_bytes());
-    }
-
-    fn injected(&mut self, task: Task, rule: u32, result: u32, occurrence: u32, name: &[u8]) {
-        let Some(injected) = self.calls.get_mut(&task) else { return };
-        let Some((Record::Enter { nr, .. }, _)) = Record::parse(&injected.enter) else { return };
-        let Some(rule) = self.rules.rules.get(rule as usize) else { return };
-        let effect = &rule.effect;
-        injected.mark = if effect.what & RESULT != 0 {
-            " (INJECTED)"
-        } else if effect.what & (DELAY_ENTER | DELAY_EXIT) != 0 {
-            " (DELAYED)"
-        } else {
-            ""
-        };
-        injected.remark = format!(
-            "  # {} {} {occurrence} {}",
-            String::from_utf8_lossy(name),
-            x86_64::lookup(nr).map_or("?", |call| call.name),
-            grammar::text(effect, result as usize)
-        );
-    }
-}
-
-impl Observer for Log<'_> {
-    fn record(&mut self, task: Task, record: &Record, bytes: &[u8]) {
-        match *record {
-            Record::Enter { .. } => {
-                let enter = bytes.to_vec();
-                self.calls.insert(task, Injected { enter, ..Injected::default() });
-            }
-            Record::Inject { rule, result, occurrence, task: name, .. } => {
-                self.injected(task, rule, result, occurrence, name);
-            }
-            Record::Exit { result, blobs, .. } => {
-                self.line(task, Some(decode::Exit { result, blobs }));
-            }
-            Record::Cancel { .. } => {
-                self.calls.remove(&task);
-            }
-            Record::Signal { .. } | Record::TaskStart { .. } | Record::Log { .. } | Record::Pad => {
-            }
-        }
-    }
-
-    fn executed(&mut self, pid: i32, tid: i32) {
-        let exit = decode::Exit { result: 0, blobs: Blobs::EMPTY };
-        self.line(Task { pid, tid }, Some(exit));
-    }
-
-    fn task_gone(&mut self, task: Task) {
-        self.line(task, None);
-    }
-
-    fn process_gone(&mut self, pid: i32, _: Option<Ending>) {
-        let left: Vec<Task> = self.calls.keys().filter(|task| task.pid == pid).copied().collect();
-        for task in left {
-            self.line(task, None);
-        }
-    }
-
-    fn site(&mut self, _: i32, _: SiteReport) {}
-
-    fn pause(&mut self) {
-        self.out.flush();
-    }
-
-    fn note(&mut self, text: &str) {
-        self.pause();
-        say(text);
-    }
 }
 
 #[cfg(test)]
