@@ -1,14 +1,17 @@
 //! Seccomp filters of the program: each gets a prologue that lets the agent's own call
 //! instruction pass, and nothing else changes.
 //!
-//! Owns: that prologue. What it means for a program that contains itself is said in
+//! Owns: that prologue, and the filter of strict mode, which lets calls pass from the gate and nowhere
+//! else. What it means for a program that contains itself is said in
 //! SECURITY.md: code that runs inside the process can jump to that instruction.
+
+use crossgate_wire::RequestKind;
 
 use crate::arch::x86_64::entry;
 use crate::process::PROCESS;
 use crate::sys::{self, errno::*, nr};
 use crate::thread::Thread;
-use crate::uaccess;
+use crate::{request, uaccess};
 
 /// `struct sock_filter` (include/uapi/linux/filter.h).
 #[repr(C)]
@@ -73,6 +76,64 @@ const STRICT: [Insn; 7] = [
     insn(BPF_RET_K, 0, 0, RET_TRAP | STRICT_DATA as u32),
     insn(BPF_RET_K, 0, 0, RET_ALLOW),
 ];
+
+/// Offset in `struct seccomp_data`.
+const ARCH: u32 = 4;
+const ARCH_X86_64: u32 = 0xc000_003e;
+const BPF_JGT_K: u16 = 0x25;
+const BPF_JSET_K: u16 = 0x45;
+/// SECCOMP_RET_USER_NOTIF: the supervisor decides.
+const RET_NOTIFY: u32 = 0x7fc0_0000;
+/// Set in the numbers of the x32 interface.
+const X32_BIT: u32 = 0x4000_0000;
+
+/// Asks the supervisor about each call that ends (`ip` is the address after it) outside of
+/// `(start, end]`, or is none of the 64-bit interface. Both lie within the same 4 GiB or in
+/// neighbouring ones.
+fn only_from(start: u64, end: u64) -> [Insn; 14] {
+    let (start_high, end_high) = ((start >> 32) as u32, (end >> 32) as u32);
+    // In the same 4 GiB both limits count; else each in its own.
+    let same = start_high == end_high;
+    [
+        insn(BPF_LD_W_ABS, 0, 0, ARCH),
+        insn(BPF_JEQ_K, 0, 11, ARCH_X86_64),
+        insn(BPF_LD_W_ABS, 0, 0, NR),
+        insn(BPF_JSET_K, 9, 0, X32_BIT),
+        insn(BPF_LD_W_ABS, 0, 0, IP_HIGH),
+        insn(BPF_JEQ_K, 0, 2, start_high),
+        insn(BPF_LD_W_ABS, 0, 0, IP_LOW),
+        insn(BPF_JGT_K, if same { 2 } else { 4 }, 5, start as u32),
+        insn(BPF_JEQ_K, 0, 4, end_high),
+        insn(BPF_LD_W_ABS, 0, 0, IP_LOW),
+        insn(BPF_JGT_K, 2, 0, end as u32),
+        insn(BPF_RET_K, 0, 0, RET_ALLOW),
+        insn(BPF_RET_K, 0, 0, RET_ALLOW),
+        insn(BPF_RET_K, 0, 0, RET_NOTIFY),
+    ]
+}
+
+/// In the first program of a tree in strict mode: from here on the kernel asks the supervisor about
+/// every call that is not made in the gate. What this program makes and executes inherits that.
+pub fn confine(t: &Thread) {
+    const NEW_LISTENER: u64 = 8;
+    let (start, end) = entry::gate();
+    let filter = only_from(start, end);
+    let program = Program { len: filter.len() as u64, filter: filter.as_ptr() as u64 };
+    let install = || {
+        let at = (&raw const program) as u64;
+        sys::call4(nr::SECCOMP, SECCOMP_SET_MODE_FILTER, NEW_LISTENER, at, 0)
+    };
+    let mut listener = install();
+    if listener == EACCES {
+        sys::call2(nr::PRCTL, PR_SET_NO_NEW_PRIVS, 1);
+        listener = install();
+    }
+    if request::ask(t, RequestKind::Strict, [listener as u64, 0, 0, 0]) < 0 {
+        sys::exit_process(125);
+    }
+    sys::call2(nr::CLOSE, listener as u64, 0);
+    PROCESS.set_bound();
+}
 
 /// `seccomp`, or `prctl(PR_SET_SECCOMP)`.
 pub fn install(t: &Thread, args: [u64; 6]) -> i64 {

@@ -17,7 +17,7 @@ use crate::process::PROCESS;
 use crate::signals::{self, bit, number::SIGSYS};
 use crate::sys::{self, nr};
 use crate::thread::{Phase, Thread};
-use crate::{dispatch, inject, library, sites, trace, uaccess};
+use crate::{dispatch, filter, inject, library, sites, trace, uaccess};
 
 /// Stack of [`start`], until the first block takes over. The linker script puts it in front
 /// of [`START_STACK_END`].
@@ -136,6 +136,8 @@ pub unsafe extern "C" fn start(stack: *mut u64) -> *const Regs {
     }
     if PARAMS.bound.load(Ordering::Relaxed) != 0 {
         PROCESS.set_bound();
+    } else if PROCESS.control().strict != 0 {
+        filter::confine(t);
     }
     dispatch::fill_interest();
     // In fast mode a call may go unseen that ignores or blocks faults, and without a trace

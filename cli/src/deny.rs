@@ -13,7 +13,9 @@ use crossgate_launch::wire::inject::{RESULT, Rule, SIGNAL};
 use crossgate_launch::{Error, HookKind, Linger, Program};
 
 use crate::inject::log::{Hit, Log, Remark};
-use crate::inject::{GEOMETRY, LONGEST_STRING, check_count, grammar, interest, no_rules, read_lines};
+use crate::inject::{
+    GEOMETRY, LONGEST_STRING, check_count, grammar, interest, no_rules, read_lines,
+};
 use crate::output::Output;
 use crate::{Target, run};
 
@@ -79,9 +81,10 @@ impl Deny {
     }
 
     fn read(&self) -> Result<Box<Rules>, Error> {
-        let given = self.rules.iter().map(|text| {
-            grammar::policy(text).map_err(|what| Error::own(format!("-e {what}")))
-        });
+        let given = self
+            .rules
+            .iter()
+            .map(|text| grammar::policy(text).map_err(|what| Error::own(format!("-e {what}"))));
         let mut read: Vec<Rule> = given.collect::<Result<_, _>>()?;
         if let Some(path) = &self.policy {
             read.extend(read_lines(path, "policy", grammar::policy)?);

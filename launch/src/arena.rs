@@ -74,6 +74,7 @@ impl OwnArena {
             (*control).patch_after = options.patch_after;
             (*control).report_sites = u32::from(options.report_sites);
             (*control).interest = options.interest.map(u8::from);
+            (*control).strict = u32::from(options.strict);
             (*control).hide_vdso = u32::from(options.hide_vdso);
             (*control).reachable = u32::from(reachable);
             (*control).arena_descriptor = fd.as_raw_fd() as u32;

@@ -15,6 +15,7 @@ mod namespaces;
 pub mod program;
 pub mod scan;
 pub mod spawn;
+mod strict;
 pub mod supervise;
 
 pub use error::{Error, Result};

@@ -38,6 +38,7 @@ use crate::namespaces;
 use crate::program::Program;
 use crate::scan::{self, Scanner};
 use crate::spawn;
+use crate::strict::{Outside, Strict};
 
 /// How a tree is run.
 pub struct Options {
@@ -248,6 +249,7 @@ pub fn run(program: &Program, options: &Options, observer: &mut dyn Observer) ->
         executing: HashMap::new(),
         scanning: None,
         scan_queue: Vec::new(),
+        strict: Strict::default(),
     };
     supervisor.observer.executed(first.as_raw(), first.as_raw());
     supervisor.know(first);
@@ -287,6 +289,7 @@ struct Supervisor<'a> {
     scanning: Option<i32>,
     /// Slots of those who wait for it.
     scan_queue: Vec<usize>,
+    strict: Strict,
 }
 
 /// Time between looks at the processes that are not our children, in milliseconds.
@@ -306,6 +309,7 @@ impl Supervisor<'_> {
             let bell = control.doorbell.load(Ordering::Acquire);
             control.heartbeat.fetch_add(1, Ordering::Relaxed);
             let requests = self.answer_requests();
+            self.tell_of_outside();
             self.reap();
             let mut records = 0;
             if traces {
@@ -571,7 +575,12 @@ impl Supervisor<'_> {
         let mut inherited = executing.map(|e| e.inherited).unwrap_or_default();
         let (arena, image) = (self.arena.fd(), self.arena.image());
         inherited.descriptors = inherited.descriptors.filter(|d| d.are(pid, arena, image));
-        match self.injector.inject(pid, &inherited) {
+        // What the agent needs to begin it cannot ask through itself.
+        let strict = self.strict.clone();
+        let entering = strict.entering(pid);
+        let injected = self.injector.inject(pid, &inherited);
+        drop(entering);
+        match injected {
             Ok(()) | Err(Refusal::Gone) => {}
             Err(Refusal::Untouched(why)) => {
                 let _ = ptrace::detach(pid, None);
@@ -673,6 +682,9 @@ impl Supervisor<'_> {
         } else if kind == RequestKind::HookFailed as u32 {
             self.reply(index, 0);
             self.hook_failed(pid, args);
+        } else if kind == RequestKind::Strict as u32 {
+            let result = self.listen(pid, args[0] as i64);
+            self.reply(index, result);
         } else if kind == RequestKind::HookRefused as u32 {
             self.hook_refused(pid, args);
             self.reply(index, 0);
@@ -715,6 +727,40 @@ impl Supervisor<'_> {
         };
         let then = self.then();
         self.observer.note(&format!("hook {name} failed in pid {pid}: {how}; the program {then}"));
+    }
+
+    /// The first program's agent has installed the filter of strict mode, and `fd` is its listener
+    /// there; or it could not. Gives 0 or `-errno`.
+    fn listen(&mut self, pid: Pid, fd: i64) -> i64 {
+        let doorbell = DOORBELL.load(Ordering::Relaxed).addr();
+        let ring = move || {
+            let doorbell: *const AtomicU32 = std::ptr::with_exposed_provenance(doorbell);
+            // SAFETY: the arena of this run is mapped until the process ends.
+            unsafe { (*doorbell).fetch_add(1, Ordering::Release) };
+            wake(unsafe { &*doorbell });
+        };
+        let listening = match i32::try_from(fd) {
+            Ok(fd @ 0..) => self.strict.listen(pid, fd, ring),
+            _ => Err(std::io::Error::from_raw_os_error(-fd as i32)),
+        };
+        let Err(why) = listening else { return 0 };
+        let errno = Errno::from_raw(why.raw_os_error().unwrap_or(libc::EIO));
+        let why = errno.desc();
+        self.observer.note(&format!("--strict: cannot filter its calls: {why}; it is ended"));
+        -i64::from(errno as i32)
+    }
+
+    /// Tells of calls that did not come through an agent.
+    fn tell_of_outside(&mut self) {
+        for Outside { tid, nr, native, ip } in self.strict.take() {
+            let call = crossgate_syscalls::x86_64::lookup(nr as u64).filter(|_| native);
+            let call = call.map_or_else(|| format!("call {nr}"), |call| call.name.to_owned());
+            let kind = if native { "" } else { " of the 32-bit interface" };
+            self.observer.note(&format!(
+                "--strict: {call}{kind} before {ip:#x} in thread {tid} did not come through \
+                 crossgate; the process is killed"
+            ));
+        }
     }
 
     /// A hook library cannot be loaded in a process.

@@ -112,6 +112,8 @@ pub struct Control {
     pub foreign: AtomicU32,
     /// Whether the supervisor's process id is its name in /proc (0 or 1).
     pub reachable: u32,
+    /// Whether no call may reach the kernel but through the agent (0 or 1).
+    pub strict: u32,
     /// Whether programs are to have no vDSO (0 or 1).
     pub hide_vdso: u32,
     /// The supervisor's descriptor of this memory.
@@ -208,6 +210,8 @@ pub enum RequestKind {
     /// `args[2]` of it, by giving itself up (zero), or by refusing to start (`-errno`). No
     /// answer.
     HookFailed = 10,
+    /// The listener of strict mode's filter is descriptor `args[0]`; or, negative, why there is none.
+    Strict = 12,
     /// Hook library `args[0]` cannot be loaded: why, in `args[2]` bytes at address `args[1]`.
     HookRefused = 11,
     /// `pid` made process `args[0]`, as it sees it. No answer.

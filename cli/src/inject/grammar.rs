@@ -8,8 +8,8 @@ use std::net::{IpAddr, SocketAddr};
 use crossgate_decode::{error_name, error_number, signal_name, signal_number};
 use crossgate_launch::wire::arena::CALLS;
 use crossgate_launch::wire::inject::{
-    AF_ANY, AF_INET, AF_INET6, AF_UNIX, ALWAYS, DELAY_ENTER, DELAY_EXIT, Effect, LOG, LONGEST_PATTERN,
-    MOST_RESULTS, Peer, RESULT, Rule, SIGNAL,
+    AF_ANY, AF_INET, AF_INET6, AF_UNIX, ALWAYS, DELAY_ENTER, DELAY_EXIT, Effect, LOG,
+    LONGEST_PATTERN, MOST_RESULTS, Peer, RESULT, Rule, SIGNAL,
 };
 use crossgate_syscalls::x86_64;
 

@@ -94,8 +94,7 @@ impl<'a> Log<'a> {
     /// The line of a call; `exit` is how it ended, if it did.
     fn line(&mut self, task: Task, exit: Option<decode::Exit>) {
         let Some(touched) = self.calls.remove(&task) else { return };
-        let Some((Record::Enter { nr, args, blobs, .. }, _)) = Record::parse(&touched.enter)
-        else {
+        let Some((Record::Enter { nr, args, blobs, .. }, _)) = Record::parse(&touched.enter) else {
             return;
         };
         let call = decode::Call { nr, args, blobs };

@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use clap::Args;
-use crossgate_launch::wire::arena::{CALLS, Geometry};
 use crossgate_launch::wire::Rules;
+use crossgate_launch::wire::arena::{CALLS, Geometry};
 use crossgate_launch::wire::inject::{ALWAYS, COUNTED, MOST_RULES, Operands};
 use crossgate_launch::{Error, HookKind, Linger, Program};
 use crossgate_syscalls::{Direction, Extent, Kind, Type, x86_64};
