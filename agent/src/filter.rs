@@ -86,18 +86,21 @@ const BPF_JSET_K: u16 = 0x45;
 const RET_NOTIFY: u32 = 0x7fc0_0000;
 /// Set in the numbers of the x32 interface.
 const X32_BIT: u32 = 0x4000_0000;
+const SIGN_BIT: u32 = 0x8000_0000;
 
 /// Asks the supervisor about each call that ends (`ip` is the address after it) outside of
 /// `(start, end]`, or is none of the 64-bit interface. Both lie within the same 4 GiB or in
 /// neighbouring ones.
-fn only_from(start: u64, end: u64) -> [Insn; 14] {
+fn only_from(start: u64, end: u64) -> [Insn; 15] {
     let (start_high, end_high) = ((start >> 32) as u32, (end >> 32) as u32);
     // In the same 4 GiB both limits count; else each in its own.
     let same = start_high == end_high;
     [
         insn(BPF_LD_W_ABS, 0, 0, ARCH),
-        insn(BPF_JEQ_K, 0, 11, ARCH_X86_64),
+        insn(BPF_JEQ_K, 0, 12, ARCH_X86_64),
         insn(BPF_LD_W_ABS, 0, 0, NR),
+        // Negative numbers have that bit, too, and are no calls at all.
+        insn(BPF_JSET_K, 1, 0, SIGN_BIT),
         insn(BPF_JSET_K, 9, 0, X32_BIT),
         insn(BPF_LD_W_ABS, 0, 0, IP_HIGH),
         insn(BPF_JEQ_K, 0, 2, start_high),
