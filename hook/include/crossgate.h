@@ -6,9 +6,10 @@
  *     gcc -O2 -shared -fPIC -nostdlib -mgeneral-regs-only -o libmine.so mine.c
  *     crossgate run --hook ./libmine.so[:ARGUMENT] -- PROGRAM
  *
- * It works in dynamic and static programs, in every thread and child and in what they execute, and
- * has no libc: it may call the functions below and nothing else, and makes no system calls of its
- * own. It runs on a stack of 16 KiB with the program's signals held back, in several threads at
+ * It works in dynamic and static programs, in every thread and child and in what they execute. Linked
+ * as above it has no libc: it may call the functions below and nothing else, makes no system calls of
+ * its own, and has a stack of 16 KiB. Linked as usual it has a libc of its own, costs more, and may
+ * do what docs/hooks.md says. It runs with the program's signals held back, in several threads at
  * once. The program's memory is only touched through crossgate_read and crossgate_write; its own
  * variables are the library's, one copy in each process (a fork copies them).
  *
