@@ -236,14 +236,17 @@ unsafe fn first_stack(program: *const u64, linker: &Mapped) -> Result<u64, i64> 
     // SAFETY: as the caller says: argc, argv, a null, the environment, a null.
     let first = unsafe { program.add(*program as usize + 2) };
     let variables = || {
+        // SAFETY: up to the null, all of them are strings.
+        let string = |variable: u64| unsafe { core::ffi::CStr::from_ptr(variable as *const _) };
         (0..)
-            // SAFETY: up to the null; each is a string.
+            // SAFETY: up to the null.
             .map(|i| unsafe { *first.add(i) })
             .take_while(|&variable| variable != 0)
-            .map(|variable| unsafe { core::ffi::CStr::from_ptr(variable as *const _) })
+            .map(string)
             .map(core::ffi::CStr::to_bytes_with_nul)
     };
     let kept = || variables().filter(|v| !MEANT_FOR_ANOTHER.iter().any(|name| v.starts_with(name)));
+    // SAFETY: the environment's null is followed by pairs.
     let auxiliary = unsafe { first.add(variables().count() + 1) };
     let pairs = || {
         // SAFETY: after the environment's null, pairs up to one with a zero key.

@@ -27,8 +27,14 @@ const SOURCES: [(&str, &str); 4] = [
     ("sleeper", include_str!("../programs/sleeper.c")),
 ];
 
-/// The hook libraries, each with how it is compiled; and the header that they need.
-const HOOKS: [(&str, &[&str]); 2] = [("passing-hook", &[]), ("watching-hook", &["-DWATCH"])];
+/// The hook libraries, each with its source and how it is compiled; and the header that they need.
+const HOOKS: [(&str, &str, &[&str]); 4] = [
+    ("passing-hook", HOOK_SOURCE, &WITHOUT_LIBC),
+    ("watching-hook", HOOK_SOURCE, &["-nostdlib", "-mgeneral-regs-only", "-DWATCH"]),
+    ("libc-hook", HOOK_SOURCE, &[]),
+    ("local_sockets", include_str!("../../hook/examples/local_sockets.c"), &WITHOUT_LIBC),
+];
+const WITHOUT_LIBC: [&str; 2] = ["-nostdlib", "-mgeneral-regs-only"];
 const HOOK_SOURCE: &str = include_str!("../programs/hook.c");
 const HOOK_HEADER: &str = include_str!("../../hook/include/crossgate.h");
 
@@ -109,9 +115,9 @@ impl Bed {
         let header = scratch.file("crossgate.h");
         fs::write(&header, HOOK_HEADER)
             .map_err(|error| format!("{}: {error}", header.display()))?;
-        for (name, options) in HOOKS {
-            let library = ["-shared", "-fPIC", "-nostdlib", "-mgeneral-regs-only"];
-            compile(&scratch, &[&library, options].concat(), "hook.c", HOOK_SOURCE, name)?;
+        for (name, source, options) in HOOKS {
+            let options = [&["-shared", "-fPIC"], options].concat();
+            compile(&scratch, &options, &format!("{name}.c"), source, name)?;
         }
         let shared_memory = Path::new("/dev/shm");
         let memory = is_tmpfs(shared_memory).then(|| Scratch::new(shared_memory).ok()).flatten();
@@ -183,7 +189,7 @@ fn compile(
     fs::write(&path, source).map_err(|error| format!("{}: {error}", path.display()))?;
     let compiler = env::var_os("CC").unwrap_or("cc".into());
     let status = Command::new(&compiler)
-        .arg("-O2")
+        .args([OsStr::new("-O2"), OsStr::new("-I"), scratch.path().as_os_str()])
         .args(options)
         .arg("-o")
         .args([&scratch.file(name), &path])

@@ -39,6 +39,8 @@ pub const NATIVE: &str = "native";
 pub const FAST: &str = "run --mode fast";
 /// Name of `crossgate run --mode fast` with a hook library that lets every call pass.
 pub const HOOK: &str = "run --mode fast --hook";
+/// Under a hook with a libc of its own.
+pub const LIBC_HOOK: &str = "the same, with a libc";
 /// Name of `crossgate run`.
 pub const RUN: &str = "run";
 /// Name of `crossgate trace -o /dev/null`.
@@ -142,17 +144,18 @@ impl Variant {
         ]
     }
 
-    /// Under hook libraries that do nothing: one lets every call pass, one also sees results.
-    /// `fast` is the variant without them.
-    pub fn hooks(fast: &Self, passing: &Path, watching: &Path) -> Vec<Self> {
-        let with = |name: &str, hook: &Path| {
-            let mut variant = Self { name: name.to_owned(), ..fast.clone() };
-            if let How::Prefix(words) = &mut variant.how {
-                words.splice(words.len() - 1.., ["--hook".into(), hook.into(), "--".into()]);
-            }
-            variant
-        };
-        vec![with(HOOK, passing), with("the same, watching", watching)]
+    /// Under a hook library. `fast` is the variant without it.
+    pub fn hook(name: &str, fast: &Self, hook: &Path) -> Self {
+        let mut variant = Self { name: name.to_owned(), ..fast.clone() };
+        if let How::Prefix(words) = &mut variant.how {
+            words.splice(words.len() - 1.., ["--hook".into(), hook.into(), "--".into()]);
+        }
+        variant
+    }
+
+    /// The program without anything, for a work that does something else then.
+    pub fn named(name: &str) -> Self {
+        Self::new(name, How::Native)
     }
 
     /// A peer that cannot be had, and why.

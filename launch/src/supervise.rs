@@ -732,12 +732,13 @@ impl Supervisor<'_> {
     /// The first program's agent has installed the filter of strict mode, and `fd` is its listener
     /// there; or it could not. Gives 0 or `-errno`.
     fn listen(&mut self, pid: Pid, fd: i64) -> i64 {
-        let doorbell = DOORBELL.load(Ordering::Relaxed).addr();
+        let doorbell = DOORBELL.load(Ordering::Relaxed).expose_provenance();
         let ring = move || {
             let doorbell: *const AtomicU32 = std::ptr::with_exposed_provenance(doorbell);
             // SAFETY: the arena of this run is mapped until the process ends.
-            unsafe { (*doorbell).fetch_add(1, Ordering::Release) };
-            wake(unsafe { &*doorbell });
+            let doorbell = unsafe { &*doorbell };
+            doorbell.fetch_add(1, Ordering::Release);
+            wake(doorbell);
         };
         let listening = match i32::try_from(fd) {
             Ok(fd @ 0..) => self.strict.listen(pid, fd, ring),

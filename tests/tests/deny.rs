@@ -23,7 +23,10 @@ fn deny(mode: Mode, options: &[&str], program: &[OsString]) -> Finished {
 }
 
 /// Rules, a program, how it ends, what it prints, and what the log says besides.
-const RULES: [(&[&str], &[&str], &str, &str, &[&str]); 8] = [
+type Denied = (Words, Words, &'static str, &'static str, Words);
+type Words = &'static [&'static str];
+
+const RULES: [Denied; 8] = [
     (
         &["-e", "openat:path=/etc/hostname"],
         &["cat", "/etc/hostname"],

@@ -260,7 +260,7 @@ fn memory_files(bed: &Bed) -> Check {
     fs::create_dir(&native).map_err(|error| error.to_string())?;
     let line = |folder: &str| ["sh", "-c", FILES, "sh", folder].map(OsString::from);
     let native = native.to_str().ok_or("a strange path")?;
-    let expected = Job::new(line(native).into()).run();
+    let expected = Job::new(line(native).to_vec()).run();
     let expected = String::from_utf8_lossy(&expected.stdout).replace(native, "/memory");
     if !expected.ends_with("gone\n") {
         return Err(format!("without a hook: {expected}"));

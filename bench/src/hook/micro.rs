@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::{Bench, FAST, RUN, TRACE, TRACE_FILE, behind};
 use crate::report::{Goal, Unit, Work};
 use crate::series::{Sample, interleave, quantile};
-use crate::variant::{self, HOOK, Variant};
+use crate::variant::{self, HOOK, LIBC_HOOK, Variant};
 
 /// Few enough that no tracer's buffer overflows within a burst, and enough that the clock's
 /// own cost disappears.
@@ -43,6 +43,7 @@ fn goals(call: &Call) -> Vec<(&'static str, Goal)> {
             (TRACE, Goal::AddedAtMinima(300.0)),
             (TRACE_FILE, Goal::AddedAtMinima(300.0)),
             (HOOK, Goal::AddedAtMinima(8.0)),
+            (LIBC_HOOK, Goal::AddedAtMinima(25.0)),
         ]);
     }
     goals
@@ -58,9 +59,15 @@ pub(super) fn measure(bench: &Bench) -> Vec<Work> {
     let mut variants = vec![Variant::native(), Variant::native_again()];
     variants.extend(bench.crossgate.iter().cloned());
     if let Some(fast) = bench.crossgate.iter().find(|variant| variant.name == FAST) {
-        let [passing, watching] =
-            ["passing-hook", "watching-hook"].map(|name| bench.bed.scratch.file(name));
-        variants.extend(Variant::hooks(fast, &passing, &watching));
+        // All do nothing: one lets every call pass, one also sees results, one has a libc.
+        let hooks = [
+            (HOOK, "passing-hook"),
+            ("the same, watching", "watching-hook"),
+            (LIBC_HOOK, "libc-hook"),
+        ];
+        variants.extend(
+            hooks.map(|(name, hook)| Variant::hook(name, fast, &bench.bed.scratch.file(hook))),
+        );
     }
     variants.extend([
         Variant::dispatch_range(),

@@ -2,13 +2,14 @@
 //! one's own, and what the peers charge for it.
 //!
 //! Owns: the options, the list of works and the figures they must reach. [`micro`] times
-//! single calls, [`startup`] new programs, [`programs`] and [`servers`] whole loads,
-//! [`memory`] what a hooked process is larger by.
+//! single calls, [`startup`] new programs, [`programs`] and [`servers`] whole loads, [`sockets`] what
+//! a hook can gain, [`memory`] what a hooked process is larger by.
 
 mod memory;
 mod micro;
 mod programs;
 mod servers;
+mod sockets;
 mod startup;
 
 use std::fs;
@@ -143,8 +144,14 @@ pub fn run(options: &Options) -> Result<(), String> {
     }
     let bench = Bench { options, bed, program: crossgate, crossgate: variants };
     let mut report = Report { circumstances: circumstances(&bench), works: Vec::new() };
-    let parts: [fn(&Bench) -> Vec<Work>; 5] =
-        [micro::measure, startup::measure, programs::measure, servers::measure, memory::measure];
+    let parts: [fn(&Bench) -> Vec<Work>; 6] = [
+        micro::measure,
+        startup::measure,
+        programs::measure,
+        servers::measure,
+        sockets::measure,
+        memory::measure,
+    ];
     for part in parts {
         report.works.extend(part(&bench));
     }

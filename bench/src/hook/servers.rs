@@ -140,7 +140,7 @@ fn answers(port: u16, greeting: &[u8]) -> io::Result<()> {
     stream.read_exact(&mut [0])
 }
 
-fn free_port() -> io::Result<u16> {
+pub(super) fn free_port() -> io::Result<u16> {
     Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
 }
 
