@@ -352,7 +352,20 @@ fn look_at_code(bytes: &[u8], parts: &[Part]) -> Said<Vectors> {
 
 /// How this processor keeps all of them.
 fn all_vectors() -> Vectors {
-    if std::arch::is_x86_feature_detected!("xsavec") { Vectors::Xsavec } else { Vectors::Fxsave }
+    use std::arch::is_x86_feature_detected;
+    /// `xgetbv` gives the components in use (Intel SDM volume 1, 13.2).
+    const XGETBV_IN_USE: u32 = 1 << 2;
+    if !is_x86_feature_detected!("xsavec") {
+        return Vectors::Fxsave;
+    }
+    let in_use = core::arch::x86_64::__cpuid_count(0xd, 1).eax & XGETBV_IN_USE != 0;
+    let all_or_nothing =
+        is_x86_feature_detected!("avx512bw") || !is_x86_feature_detected!("avx512f");
+    if in_use && all_or_nothing && is_x86_feature_detected!("avx") {
+        Vectors::Moves
+    } else {
+        Vectors::Xsavec
+    }
 }
 
 fn uses_vectors(instruction: &Instruction) -> bool {

@@ -104,6 +104,9 @@ pub enum Vectors {
     Xsavec = 1,
     /// x87 and SSE, by `fxsave`: the processor has no `xsavec`.
     Fxsave = 2,
+    /// All of them, by plain moves: the processor has AVX, says which components are in use, and
+    /// has AVX-512 with all its masks or nothing of it.
+    Moves = 3,
 }
 
 /// Whole pages of a library.
