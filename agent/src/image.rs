@@ -92,6 +92,11 @@ pub enum Stage {
     WantsDescriptors = 3,
     /// It cannot start: the call in rdi gave rsi (`-errno`).
     Failed = 4,
+    /// It is in a program that runs already: what is exchanged lies at rdi, and steps begin at rsi
+    /// (`attach.rs`).
+    Attached = 5,
+    /// A step is done, and gave rdi.
+    Done = 6,
 }
 
 /// What the launcher tells the agent at start, in registers (`launch/src/inject.rs`), which
@@ -110,10 +115,16 @@ pub struct Params {
     /// One more than the arena's descriptor in this process, where it was inherited, and, in
     /// the upper half, than the image's (r14).
     pub descriptors: AtomicU64,
-    /// Non-zero when a filter that the program has inherited names this image's address
-    /// (r15).
-    pub bound: AtomicU64,
+    /// Flags: [`BOUND`], [`RUNS`], [`FSGSBASE`] (r15).
+    pub flags: AtomicU64,
 }
+
+/// A filter that the program has inherited names this image's address.
+pub const BOUND: u64 = 1;
+/// The program runs already.
+pub const RUNS: u64 = 2;
+/// Of such a program: the kernel allows `wrgsbase`.
+pub const FSGSBASE: u64 = 4;
 
 impl Params {
     /// The two halves of a word.
@@ -130,7 +141,7 @@ pub static PARAMS: Params = Params {
     arena_size: AtomicU64::new(0),
     ids: AtomicU64::new(0),
     descriptors: AtomicU64::new(0),
-    bound: AtomicU64::new(0),
+    flags: AtomicU64::new(0),
 };
 
 /// Memory that only start-up code uses.

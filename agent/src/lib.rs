@@ -21,6 +21,8 @@ pub mod arch {
 }
 
 #[cfg(target_os = "none")]
+pub mod attach;
+#[cfg(target_os = "none")]
 pub mod bare;
 #[cfg(target_os = "none")]
 pub mod dispatch;

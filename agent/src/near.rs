@@ -107,6 +107,16 @@ impl Near {
         self.write(page, &bytes)
     }
 
+    /// Unmaps all of it but the stubs, which lie with the image.
+    pub fn unmap(&mut self) {
+        let pools = self.pools[..self.pool_count].iter().map(|pool| (pool.start, POOL_SIZE));
+        let puns = self.puns[..self.pun_count].iter().map(|page| (page.start, PAGE));
+        for (start, len) in pools.chain(puns) {
+            sys::call2(sys::nr::MUNMAP, start, len);
+        }
+        (self.pool_count, self.pun_count) = (0, 0);
+    }
+
     /// Whether `address` lies in trampoline memory.
     pub fn contains(&self, address: u64) -> bool {
         image::stubs().contains(&address)

@@ -254,15 +254,22 @@ pub fn take_defaults(t: &Thread) {
         return;
     }
     for signal in 1..32 {
-        if wrap_default(signal) && signal != SIGSYS {
-            let mut old = Action::DEFAULT;
-            let ours = kernel_action(signal, &Action::DEFAULT);
-            set_kernel_action(t, signal, Some(&ours), Some(&mut old));
-            if old.handler == SIG_IGN {
-                set_kernel_action(t, signal, Some(&old), None);
-            }
+        let old = take_default(t, signal);
+        if old.is_some_and(|old| old.handler == SIG_IGN) {
+            set_kernel_action(t, signal, old.as_ref(), None);
         }
     }
+}
+
+/// Wraps the default action of `signal`, if a trace wants to see it; gives what there was.
+pub fn take_default(t: &Thread, signal: i32) -> Option<Action> {
+    if !wrap_default(signal) || signal == SIGSYS {
+        return None;
+    }
+    let mut old = Action::DEFAULT;
+    let ours = kernel_action(signal, &Action::DEFAULT);
+    set_kernel_action(t, signal, Some(&ours), Some(&mut old));
+    Some(old)
 }
 
 /// The kernel's `sigaltstack` for this task: our signal stack.
@@ -386,7 +393,7 @@ fn host_call(t: &Thread, c: &mut Context) {
 }
 
 /// What to do with a signal that interrupted agent code.
-enum Settled {
+pub enum Settled {
     /// The context is the program's now.
     Program,
     /// A hook runs: the signal must wait.
@@ -395,7 +402,7 @@ enum Settled {
 
 /// Turns the interrupted state into one of the program's. `mask` becomes the signal mask
 /// the interrupted call had set for its own duration, if any.
-fn settle(t: &'static Thread, c: &mut Context, mask: &mut u64) -> Settled {
+pub fn settle(t: &'static Thread, c: &mut Context, mask: &mut u64) -> Settled {
     let ip = c.rip;
     if t.library.get() != 0 {
         // A hook library's code, or what it called.

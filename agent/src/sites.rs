@@ -685,10 +685,15 @@ fn synchronize_cores() -> bool {
     sys::call2(nr::MEMBARRIER, REGISTER, 0) == 0 && sys::call2(nr::MEMBARRIER, SYNC_CORE, 0) == 0
 }
 
-/// Puts the program's own bytes back in `[start, start + len)`.
-pub fn revert(start: u64, len: u64) {
+/// Gives the trampolines' memory back, when no site leads to one any more.
+pub fn unmap_trampolines() {
+    TABLE.lock().near.unmap();
+}
+
+/// Puts the program's own bytes back in `[start, start + len)`; whether none of all patches is left.
+pub fn revert(start: u64, len: u64) -> bool {
     if PATCHED.load(Relaxed) == 0 {
-        return;
+        return true;
     }
     let end = start.saturating_add(len);
     let mut table = TABLE.lock();
@@ -704,6 +709,7 @@ pub fn revert(start: u64, len: u64) {
         }
     }
     table.seal();
+    PATCHED.load(Relaxed) == 0
 }
 
 /// Whether the jump that we wrote is still there, in memory that is mapped.

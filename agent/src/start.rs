@@ -12,12 +12,12 @@ use crossgate_wire::arena::{MAGIC, Mode};
 
 use crate::arch::x86_64::frame::Regs;
 use crate::arch::x86_64::segment;
-use crate::image::{self, PARAMS, Params, Stage, StartStack};
+use crate::image::{self, BOUND, FSGSBASE, PARAMS, Params, RUNS, Stage, StartStack};
 use crate::process::PROCESS;
 use crate::signals::{self, bit, number::SIGSYS};
 use crate::sys::{self, nr};
 use crate::thread::{Phase, Thread};
-use crate::{dispatch, filter, inject, library, sites, trace, uaccess};
+use crate::{attach, dispatch, filter, inject, library, sites, trace, uaccess};
 
 /// Stack of [`start`], until the first block takes over. The linker script puts it in front
 /// of [`START_STACK_END`].
@@ -89,7 +89,7 @@ fn fail(what: u64, status: i64) -> ! {
 }
 
 /// Stops under the launcher, which is attached and reads the registers.
-fn stop(stage: Stage, what: u64, more: u64) {
+pub fn stop(stage: Stage, what: u64, more: u64) {
     // SAFETY: a breakpoint; the launcher continues after it.
     unsafe {
         asm!("int3", in("rax") stage as u64, in("rdi") what, in("rsi") more, options(nostack));
@@ -102,8 +102,13 @@ fn stop(stage: Stage, what: u64, more: u64) {
 /// # Safety
 /// Called once, by the entry code, in a process that has no other task.
 pub unsafe extern "C" fn start(stack: *mut u64) -> *const Regs {
-    // SAFETY: the entry code passes the program's stack at its entry point.
-    segment::set_hwcap2(unsafe { auxiliary(stack, AT_HWCAP2) }.unwrap_or(0));
+    let flags = PARAMS.flags.load(Ordering::Relaxed);
+    if flags & RUNS != 0 {
+        segment::allow_instructions(flags & FSGSBASE != 0);
+    } else {
+        // SAFETY: the entry code passes the program's stack at its entry point.
+        segment::set_hwcap2(unsafe { auxiliary(stack, AT_HWCAP2) }.unwrap_or(0));
+    }
     let pid = sys::call2(nr::GETPID, 0, 0) as i32;
     let Some(t) = Thread::new(pid) else { fail(nr::MMAP, sys::errno::ENOMEM) };
     t.tid.set(pid);
@@ -116,6 +121,9 @@ pub unsafe extern "C" fn start(stack: *mut u64) -> *const Regs {
     }
     map_arena(rings);
     stop(Stage::Ready, 0, 0);
+    if flags & RUNS != 0 {
+        attach::prepare(stack as u64);
+    }
     let brk = sys::call2(nr::BRK, 0, 0) as u64;
     PROCESS.set_growth(brk, stack as u64);
 
@@ -134,7 +142,7 @@ pub unsafe extern "C" fn start(stack: *mut u64) -> *const Regs {
     if sys::call2(nr::PRCTL, PR_GET_SECCOMP, 0) == 2 {
         PROCESS.set_filtered();
     }
-    if PARAMS.bound.load(Ordering::Relaxed) != 0 {
+    if flags & BOUND != 0 {
         PROCESS.set_bound();
     } else if PROCESS.control().strict != 0 {
         filter::confine(t);

@@ -381,6 +381,32 @@ impl Thread {
         state.compare_exchange(leaving, USED, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
+    /// The block of the task with this thread id, in its own namespace.
+    pub fn find(tid: i32) -> Option<&'static Thread> {
+        let used = |(_, state): &(usize, &AtomicU32)| state.load(Ordering::Acquire) == USED;
+        let mut blocks = STATES
+            .iter()
+            .take_while(|state| state.load(Ordering::Acquire) != UNMAPPED)
+            .enumerate()
+            .filter(used)
+            .map(|(index, _)| Self::of_index(index as u32));
+        blocks.find(|t| t.tid.get() == tid)
+    }
+
+    /// Unmaps all blocks: no task has one any more.
+    pub fn unmap_all() {
+        for (index, state) in STATES.iter().enumerate() {
+            match state.swap(UNMAPPED, Ordering::Relaxed) {
+                UNMAPPED => break,
+                FOREIGN => {}
+                _ => {
+                    let block = block_address(index);
+                    sys::call2(nr::MUNMAP, block + GUARD, BLOCK - GUARD);
+                }
+            }
+        }
+    }
+
     /// Calls `each` with every other task in use of this address space.
     pub fn for_each_other(&self, mut each: impl FnMut(&Thread)) {
         for (index, state) in STATES.iter().enumerate() {

@@ -496,7 +496,9 @@ fn watch_mapping(t: &Thread, call: &Call) -> Outcome {
         nr::MPROTECT | nr::PKEY_MPROTECT if third & sys::WRITE != 0 => {
             sites::revert(start, len);
         }
-        nr::MREMAP => sites::revert(start, len),
+        nr::MREMAP => {
+            sites::revert(start, len);
+        }
         nr::MUNMAP => sites::forget(start, len),
         nr::MMAP if fixed => sites::forget(start, len),
         _ => {}

@@ -61,6 +61,24 @@ struct Target {
     program: Vec<OsString>,
 }
 
+impl Target {
+    /// Whether these options go with joining processes that run already.
+    fn check_attach(&self, pids: &[i32]) -> Result<(), Error> {
+        let wrong = |what: &str| Err(Error::own(format!("-p: {what}")));
+        if pids.is_empty() {
+            Ok(())
+        } else if self.mode == ModeName::Fast {
+            wrong("a program that runs already is joined in exhaustive mode only")
+        } else if self.vdso {
+            wrong("--vdso is for programs that start; this one has its vDSO already")
+        } else if self.no_follow {
+            wrong("children are always followed")
+        } else {
+            Ok(())
+        }
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum ModeName {
     /// Nothing escapes: what is not patched yet is caught by the kernel

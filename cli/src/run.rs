@@ -27,6 +27,8 @@ pub const PATCH_AFTER: u32 = 6;
 
 /// Options of `crossgate run`.
 #[derive(Args)]
+#[command(mut_arg("program", |program| program.required(false)))]
+#[command(group(ArgGroup::new("target").args(["attach", "program"]).required(true)))]
 #[command(group(ArgGroup::new("hooks").args(["hook", "compat"]).multiple(true)))]
 pub struct Run {
     /// When the program has ended, print what the agents counted on standard error
@@ -49,6 +51,10 @@ pub struct Run {
     /// Write what hooks log to FILE instead of standard error
     #[arg(long, value_name = "FILE", requires = "hooks")]
     hook_log: Option<PathBuf>,
+    /// Join a process that runs already, with all its threads, until Ctrl-C; may be given more than
+    /// once
+    #[arg(short = 'p', long, value_name = "PID", conflicts_with = "hooks")]
+    attach: Vec<i32>,
     #[command(flatten)]
     target: Target,
 }
@@ -69,7 +75,7 @@ const RING_SIZE: u32 = 64 << 10;
 impl Run {
     /// Runs the program; gives its exit code.
     pub fn execute(self) -> Result<u8, Error> {
-        let program = Program::find(&self.target.program)?;
+        self.target.check_attach(&self.attach)?;
         let mut options = pass_options(&self.target);
         let libraries = self.libraries()?;
         if !libraries.is_empty() {
@@ -85,12 +91,18 @@ impl Run {
             None => Box::new(io::stderr()),
         };
         let mut silent = Silent { counts: Counts::new(), log };
-        let ending = crossgate_launch::run(&program, &options, &mut silent)?;
+        let code = if self.attach.is_empty() {
+            let program = Program::find(&self.target.program)?;
+            crossgate_launch::run(&program, &options, &mut silent)?.code()
+        } else {
+            crossgate_launch::attach(&self.attach, &options, &mut silent)?;
+            0
+        };
         silent.log.end("the hooks' log");
         if self.stats {
             self.print(&silent.counts, out);
         }
-        Ok(ending.code())
+        Ok(code)
     }
 
     /// Reads the hook libraries.

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 use crossgate_decode as decode;
 use crossgate_launch::wire::Record;
 use crossgate_launch::wire::arena::Geometry;
@@ -22,6 +22,8 @@ use crate::{Target, filter, run, say};
 
 /// Options of `crossgate trace`.
 #[derive(Args)]
+#[command(mut_arg("program", |program| program.required(false)))]
+#[command(group(ArgGroup::new("target").args(["attach", "program"]).required(true)))]
 pub struct Trace {
     /// Write the trace to FILE instead of standard error
     #[arg(short, long, value_name = "FILE")]
@@ -32,6 +34,10 @@ pub struct Trace {
     /// Show at most SIZE bytes of a string
     #[arg(short = 's', long, value_name = "SIZE", default_value_t = 32)]
     string_limit: u32,
+    /// Trace a process that runs already, with all its threads, until Ctrl-C; may be given more than
+    /// once
+    #[arg(short = 'p', long, value_name = "PID")]
+    attach: Vec<i32>,
     #[command(flatten)]
     target: Target,
 }
@@ -58,7 +64,11 @@ impl Trace {
                 self.string_limit
             )));
         }
-        let program = Program::find(&self.target.program)?;
+        let program = match self.attach.as_slice() {
+            [] => Some(Program::find(&self.target.program)?),
+            _ => None,
+        };
+        self.target.check_attach(&self.attach)?;
         let out = Output::new(self.output.as_deref(), "trace")?;
         let options = crossgate_launch::Options {
             hook: HookKind::Trace,
@@ -76,19 +86,25 @@ impl Trace {
             },
             always_prefix: self.output.is_some() && !self.target.no_follow,
             shown,
-            program: &program,
+            program: program.as_ref(),
             tasks: BTreeMap::new(),
             group_exit: HashMap::new(),
             untraced: HashSet::new(),
             open: None,
             column: 0,
             line: String::new(),
-            first: true,
+            first: program.is_some(),
         };
-        let ending = crossgate_launch::run(&program, &options, &mut printer)?;
+        let code = match &program {
+            Some(program) => crossgate_launch::run(program, &options, &mut printer)?.code(),
+            None => {
+                crossgate_launch::attach(&self.attach, &options, &mut printer)?;
+                0
+            }
+        };
         printer.flush();
         printer.out.end("the trace");
-        Ok(ending.code())
+        Ok(code)
     }
 }
 
@@ -129,7 +145,7 @@ struct Printer<'a> {
     options: decode::Options,
     always_prefix: bool,
     shown: filter::Set,
-    program: &'a Program,
+    program: Option<&'a Program>,
     tasks: BTreeMap<Task, TaskState>,
     /// Status given to `exit_group`, by process.
     group_exit: HashMap<i32, i32>,
@@ -292,19 +308,17 @@ impl Printer<'_> {
 
     /// The line of the exec that started everything, which no agent could see.
     fn first_exec(&mut self, task: Task) {
-        if !self.shows(x86_64::EXECVE) {
-            return;
-        }
+        let Some(program) = self.program.filter(|_| self.shows(x86_64::EXECVE)) else { return };
         let quote = |s: &std::ffi::OsStr| {
             let mut text = String::new();
             decode::quote(&mut text, s.as_bytes());
             text
         };
-        let args: Vec<String> = self.program.args.iter().map(|a| quote(a)).collect();
+        let args: Vec<String> = program.args.iter().map(|a| quote(a)).collect();
         let count = std::env::vars_os().count();
         let text = format!(
             "execve({}, [{}], {:#x} /* {count} var{} */) = 0",
-            quote(self.program.path.as_os_str()),
+            quote(program.path.as_os_str()),
             args.join(", "),
             crossgate_launch::spawn::environment_address(),
             if count == 1 { "" } else { "s" }
@@ -397,6 +411,15 @@ impl Observer for Printer<'_> {
     }
 
     fn site(&mut self, _: i32, _: SiteReport) {}
+
+    fn joined(&mut self, pid: i32, tids: &[i32]) {
+        self.tasks.extend(tids.iter().map(|&tid| (Task { pid, tid }, Default::default())));
+    }
+
+    fn left(&mut self, pid: i32) {
+        self.tasks.retain(|task, _| task.pid != pid);
+        self.group_exit.remove(&pid);
+    }
 
     fn pause(&mut self) {
         self.out.flush();

@@ -21,6 +21,7 @@ use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
 use nix::sys::stat::fstat;
 use nix::unistd::Pid;
 
+use crate::attach::Place;
 use crate::image;
 
 /// Why a process runs without the agent (or does not run).
@@ -93,6 +94,22 @@ pub struct Inherited {
     pub base: Option<u64>,
     /// What it has inherited for its agent.
     pub descriptors: Option<Descriptors>,
+    /// It is no new program: it runs already.
+    pub runs: bool,
+}
+
+impl Inherited {
+    fn flags(&self) -> u64 {
+        let bound = if self.base.is_some() { BOUND } else { 0 };
+        if !self.runs {
+            return bound;
+        }
+        /// AT_HWCAP2, and its bit (arch/x86/include/uapi/asm/hwcap2.h).
+        const HWCAP2_FSGSBASE: u64 = 1 << 1;
+        // SAFETY: a query.
+        let allowed = unsafe { libc::getauxval(libc::AT_HWCAP2) } & HWCAP2_FSGSBASE != 0;
+        bound | RUNS | if allowed { FSGSBASE } else { 0 }
+    }
 }
 
 /// Address at which thread blocks and arena of a tree are mapped, plus a random multiple of
@@ -107,10 +124,16 @@ const STAGE_READY: u64 = 1;
 const STAGE_WANTS_ARENA: u64 = 2;
 const STAGE_WANTS_DESCRIPTORS: u64 = 3;
 const STAGE_FAILED: u64 = 4;
+const STAGE_ATTACHED: u64 = 5;
+const STAGE_DONE: u64 = 6;
+/// Flags of `agent/src/image.rs`.
+const BOUND: u64 = 1;
+const RUNS: u64 = 2;
+const FSGSBASE: u64 = 4;
 const PTRACE_GETSIGMASK: libc::c_int = 0x420a;
 const PTRACE_SETSIGMASK: libc::c_int = 0x420b;
 /// User code segment of 64-bit tasks (arch/x86/include/asm/segment.h).
-const USER_CS: u64 = 0x33;
+pub const USER_CS: u64 = 0x33;
 
 /// Code that is poked over the program's, and taken back: makes the call `nr` with the arguments in
 /// registers, then stops. The number is loaded by code because a register set at an exec
@@ -139,8 +162,8 @@ impl<'a> Injector<'a> {
     }
 
     /// Puts the agent into `pid` and lets go of it. On refusal the process is still
-    /// attached and stopped, its registers and code as they were.
-    pub fn inject(&self, pid: Pid, inherited: &Inherited) -> Result<()> {
+    /// attached and stopped, its registers and code as they were. Gives where the agent is.
+    pub fn inject(&self, pid: Pid, inherited: &Inherited) -> Result<u64> {
         // Each stop of the process is waited for here; its signal can wait.
         let before = SigSet::from(Signal::SIGCHLD).thread_swap_mask(SigmaskHow::SIG_BLOCK);
         let injected = self.inject_quietly(pid, inherited);
@@ -150,7 +173,21 @@ impl<'a> Injector<'a> {
         injected
     }
 
-    fn inject_quietly(&self, pid: Pid, inherited: &Inherited) -> Result<()> {
+    /// Puts the agent into a process that runs already, whose tasks are all stopped, by this one of
+    /// them. Gives where it is.
+    pub fn inject_running(&self, stopped: &mut Stopped) -> Result<Place> {
+        let inherited = Inherited { runs: true, ..Inherited::default() };
+        let base = self.inject_stopped(stopped, &inherited)?;
+        stopped.run_to_trap()?;
+        let regs = ptrace::getregs(stopped.pid)?;
+        if regs.rax != STAGE_ATTACHED {
+            return Err(Refusal::Untouched("the agent did not start in it".into()));
+        }
+        let (exchange, entry) = (regs.rdi.wrapping_sub(base), regs.rsi.wrapping_sub(base));
+        Ok(Place { base, exchange, entry })
+    }
+
+    fn inject_quietly(&self, pid: Pid, inherited: &Inherited) -> Result<u64> {
         let mut stopped = Stopped::new(pid, inherited.mask)?;
         let injected = if stopped.regs.cs == USER_CS {
             self.inject_stopped(&mut stopped, inherited)
@@ -158,7 +195,7 @@ impl<'a> Injector<'a> {
             Err(Refusal::Untouched("it is a 32-bit program".into()))
         };
         match injected {
-            Ok(()) => stopped.release(),
+            Ok(base) => stopped.release().map(|()| base),
             Err(Refusal::Gone) => Err(Refusal::Gone),
             Err(why) => {
                 if let Some(Descriptors { arena, image }) = inherited.descriptors {
@@ -173,7 +210,7 @@ impl<'a> Injector<'a> {
         }
     }
 
-    fn inject_stopped(&self, stopped: &mut Stopped, inherited: &Inherited) -> Result<()> {
+    fn inject_stopped(&self, stopped: &mut Stopped, inherited: &Inherited) -> Result<u64> {
         let rings = self.geometry.rings.min(1);
         let base = self.start(stopped, inherited, rings)?;
         let mut limit = None;
@@ -183,7 +220,7 @@ impl<'a> Injector<'a> {
                 break Err(Refusal::Untouched("the agent did not start in it".into()));
             }
             match regs.rax {
-                STAGE_READY => break Ok(()),
+                STAGE_READY => break Ok(base),
                 STAGE_WANTS_ARENA => self.send_arena(stopped.pid, regs.rdi as i32)?,
                 STAGE_WANTS_DESCRIPTORS => limit = Some(RaisedLimit::raise(stopped.pid)?),
                 STAGE_FAILED => break Err(failed(regs.rdi as i64, -(regs.rsi as i64))),
@@ -205,7 +242,7 @@ impl<'a> Injector<'a> {
             r12: self.geometry.size_of_rings(rings) as u64,
             r13: stopped.pid.as_raw() as u64 | u64::from(rings) << 32,
             r14: inherited.descriptors.map_or(0, Descriptors::packed),
-            r15: u64::from(inherited.base.is_some()),
+            r15: inherited.flags(),
         };
         if let Some(Descriptors { image, .. }) = inherited.descriptors
             && let Some(base) = map_image(stopped, inherited.base, Some(image), &words)?
@@ -445,17 +482,22 @@ impl RaisedLimit {
     }
 }
 
-/// A process stopped at its first instruction, and how it was found.
-struct Stopped {
-    pid: Pid,
-    regs: libc::user_regs_struct,
-    mask: u64,
+/// A task that is stopped, and how it was found: a process at its first instruction, or, where it is
+/// joined or left, anywhere.
+pub struct Stopped {
+    /// Its thread id.
+    pub pid: Pid,
+    /// Its registers when it was found.
+    pub regs: libc::user_regs_struct,
+    /// The signal mask that it is to have.
+    pub mask: u64,
     /// Signals that came in between, to be sent again.
     later: Vec<i32>,
 }
 
 impl Stopped {
-    fn new(pid: Pid, wanted: Option<u64>) -> Result<Self> {
+    /// `wanted` is the mask that it is to have, if not the one it has.
+    pub fn new(pid: Pid, wanted: Option<u64>) -> Result<Self> {
         let regs = ptrace::getregs(pid)?;
         let mut mask = 0u64;
         // SAFETY: writes eight bytes to `mask`.
@@ -566,6 +608,36 @@ impl Stopped {
         let regs = libc::user_regs_struct { rax: 0, orig_rax: u64::MAX, ..self.regs };
         ptrace::setregs(self.pid, regs)?;
         self.set_mask(self.mask)
+    }
+
+    /// Has the task run from `entry` to the agent's stop; gives the answer of that step, and the %gs
+    /// base that the task has then.
+    pub fn run_step(&mut self, entry: u64) -> Result<(i64, u64)> {
+        ptrace::setregs(self.pid, libc::user_regs_struct { rip: entry, ..self.regs })?;
+        self.run_to_trap()?;
+        let regs = ptrace::getregs(self.pid)?;
+        if regs.rax != STAGE_DONE {
+            return Err(Refusal::Untouched("the agent fails in it".into()));
+        }
+        self.regs.gs_base = regs.gs_base;
+        Ok((regs.rdi as i64, regs.gs_base))
+    }
+
+    /// Unmaps memory, from code that lies elsewhere.
+    pub fn unmap(&mut self, start: u64, len: u64) -> Result<()> {
+        self.call(libc::SYS_munmap, [start, len, 0, 0, 0, 0]).map(drop)
+    }
+
+    /// Lets it run on with these registers.
+    pub fn let_go(&self, regs: libc::user_regs_struct) -> Result<()> {
+        ptrace::setregs(self.pid, regs)?;
+        self.set_mask(self.mask)?;
+        ptrace::detach(self.pid, None)?;
+        for &signal in &self.later {
+            // SAFETY: a plain system call.
+            unsafe { libc::syscall(libc::SYS_tkill, self.pid.as_raw(), signal) };
+        }
+        Ok(())
     }
 
     /// Lets go: the agent carries on.

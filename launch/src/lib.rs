@@ -6,6 +6,7 @@
 //! goes to an [`Observer`].
 
 pub mod arena;
+mod attach;
 pub mod drain;
 pub mod error;
 pub mod image;
@@ -20,7 +21,7 @@ pub mod supervise;
 
 pub use error::{Error, Result};
 pub use program::Program;
-pub use supervise::{Ending, Linger, Observer, Options, SiteReport, Task, run};
+pub use supervise::{Ending, Linger, Observer, Options, SiteReport, Task, attach, run};
 
 pub use crossgate_wire as wire;
 pub use crossgate_wire::arena::{HookKind, Mode, SiteKind, SiteReason};

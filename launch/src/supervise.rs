@@ -14,7 +14,8 @@ use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use std::time::Duration;
 
 use crossgate_wire::arena::{
     CALLS, Counters, Geometry, HookKind, Mode, REQUEST_ANSWERED, REQUEST_FREE, REQUEST_SENT,
@@ -30,6 +31,7 @@ use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction
 use nix::unistd::Pid;
 
 use crate::arena::OwnArena;
+use crate::attach::{self, Place};
 use crate::drain::{Drain, wake};
 use crate::error::{Error, Result};
 use crate::inject::{Descriptors, Inherited, Injector, Refusal};
@@ -123,6 +125,10 @@ pub trait Observer {
     fn process_gone(&mut self, pid: i32, ending: Option<Ending>);
     /// A site was decided on.
     fn site(&mut self, pid: i32, report: SiteReport);
+    /// A process that runs already was joined, with these tasks.
+    fn joined(&mut self, _pid: i32, _tasks: &[i32]) {}
+    /// A process was left, and runs on.
+    fn left(&mut self, _pid: i32) {}
     /// A process goes on without the agent.
     fn untraced(&mut self, _pid: i32) {}
     /// What the agents have counted when this process stops serving the tree.
@@ -250,6 +256,8 @@ pub fn run(program: &Program, options: &Options, observer: &mut dyn Observer) ->
         scanning: None,
         scan_queue: Vec::new(),
         strict: Strict::default(),
+        places: HashMap::new(),
+        offsets: None,
     };
     supervisor.observer.executed(first.as_raw(), first.as_raw());
     supervisor.know(first);
@@ -258,6 +266,55 @@ pub fn run(program: &Program, options: &Options, observer: &mut dyn Observer) ->
     DOORBELL.store(std::ptr::null_mut(), Ordering::Relaxed);
     HEARTBEAT.store(std::ptr::null_mut(), Ordering::Relaxed);
     Ok(ending)
+}
+
+/// Joins processes that run already, and follows them and what they make until all have ended or this
+/// process is told to stop (SIGINT, SIGTERM, SIGHUP); then leaves them.
+pub fn attach(pids: &[i32], options: &Options, observer: &mut dyn Observer) -> Result<()> {
+    let arena = OwnArena::new(options)?;
+    DOORBELL.store(arena.control().doorbell.as_ptr().cast(), Ordering::Relaxed);
+    handle(Signal::SIGCHLD, SigHandler::Handler(on_child));
+    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
+        handle(signal, SigHandler::Handler(stop));
+    }
+    start_heartbeat(&arena.control().heartbeat);
+    let injector = Injector::new(arena.geometry(), arena.fd());
+    let mut supervisor = Supervisor {
+        arena: &arena,
+        injector: &injector,
+        options,
+        observer,
+        drain: Drain::new(arena.get(), arena.geometry()),
+        scanner: Scanner::default(),
+        first: Pid::from_raw(0),
+        ending: Some(Ending::Exited(0)),
+        processes: HashMap::new(),
+        executing: HashMap::new(),
+        scanning: None,
+        scan_queue: Vec::new(),
+        strict: Strict::default(),
+        places: HashMap::new(),
+        offsets: None,
+    };
+    for &pid in pids {
+        if let Err(error) = supervisor.join(Pid::from_raw(pid)) {
+            supervisor.leave_all();
+            return Err(error);
+        }
+    }
+    supervisor.serve();
+    supervisor.observer.counted(&arena.control().counters);
+    DOORBELL.store(std::ptr::null_mut(), Ordering::Relaxed);
+    HEARTBEAT.store(std::ptr::null_mut(), Ordering::Relaxed);
+    Ok(())
+}
+
+/// This process was told to stop.
+static STOP: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn stop(_: libc::c_int) {
+    STOP.store(true, Ordering::Relaxed);
+    on_child(0);
 }
 
 /// A task that is between asking to execute a program and having done it.
@@ -290,6 +347,10 @@ struct Supervisor<'a> {
     /// Slots of those who wait for it.
     scan_queue: Vec<usize>,
     strict: Strict,
+    /// Where the agent of each process is, as far as it is known: for leaving it.
+    places: HashMap<i32, Place>,
+    /// Of any of them: what is the same for all.
+    offsets: Option<Place>,
 }
 
 /// Time between looks at the processes that are not our children, in milliseconds.
@@ -319,6 +380,10 @@ impl Supervisor<'_> {
                 looked = now_ms();
                 self.look_at_processes();
             }
+            if STOP.load(Ordering::Relaxed) {
+                self.leave_all();
+                break;
+            }
             if self.ending.is_some() && self.executing.is_empty() {
                 self.look_at_processes();
                 // A process that has just ended may have left word of a child.
@@ -345,6 +410,72 @@ impl Supervisor<'_> {
             self.read_rings(u64::MAX);
         }
         self.ending.unwrap_or(Ending::Exited(0))
+    }
+
+    /// Joins a process that runs already.
+    fn join(&mut self, pid: Pid) -> Result<()> {
+        let refuse =
+            |why: &str| Error::cannot_run(format!("cannot attach to process {pid}: {why}"));
+        match attach::join(self.injector, pid) {
+            Ok((tasks, place)) => {
+                self.offsets = Some(place);
+                self.place(pid, place.base);
+                self.know(pid);
+                let count = tasks.len();
+                let plural = if count == 1 { "" } else { "s" };
+                self.observer.joined(pid.as_raw(), &tasks);
+                self.observer.note(&format!("attached to process {pid} ({count} thread{plural})"));
+                Ok(())
+            }
+            Err(Refusal::Gone) => Err(refuse("there is no such process")),
+            Err(Refusal::Untouched(why)) => Err(refuse(&why)),
+        }
+    }
+
+    /// The agent of `pid` lies at `base`.
+    fn place(&mut self, pid: Pid, base: u64) {
+        if let Some(offsets) = self.offsets {
+            self.places.insert(pid.as_raw(), Place { base, ..offsets });
+        }
+    }
+
+    /// Leaves all processes.
+    fn leave_all(&mut self) {
+        // Those that are about to execute a program do so first.
+        for _ in 0..100 {
+            if self.executing.is_empty() {
+                break;
+            }
+            self.answer_requests();
+            self.reap();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        while let Some(&pid) = self.processes.keys().next() {
+            let pid = Pid::from_raw(pid);
+            let Some(place) = self.places.get(&pid.as_raw()).copied() else {
+                self.observer.note(&format!("process {pid} cannot be left: it keeps its agent"));
+                self.processes.remove(&pid.as_raw());
+                continue;
+            };
+            let left = attach::leave(pid, &place, || {
+                self.answer_requests();
+                self.read_rings(u64::MAX);
+            });
+            self.drain.retire(pid.as_raw());
+            self.read_rings(u64::MAX);
+            self.processes.remove(&pid.as_raw());
+            match left {
+                Ok(()) => {
+                    self.observer.left(pid.as_raw());
+                    self.observer.note(&format!("detached from process {pid}"));
+                }
+                Err(Refusal::Gone) => self.observer.process_gone(pid.as_raw(), None),
+                Err(Refusal::Untouched(why)) => {
+                    let text = format!("process {pid} cannot be left: {why}; it keeps its agent");
+                    self.observer.note(&text);
+                }
+            }
+        }
     }
 
     fn sleep(&self, bell: u32, milliseconds: u64) {
@@ -445,6 +576,7 @@ impl Supervisor<'_> {
     /// A process has ended: what it held is free, what it wrote is handed on.
     fn gone(&mut self, pid: i32, ending: Option<Ending>) {
         self.processes.remove(&pid);
+        self.places.remove(&pid);
         self.executing.retain(|_, e| e.pid.as_raw() != pid);
         self.release_requests(pid);
         self.release_carried(pid);
@@ -581,7 +713,8 @@ impl Supervisor<'_> {
         let injected = self.injector.inject(pid, &inherited);
         drop(entering);
         match injected {
-            Ok(()) | Err(Refusal::Gone) => {}
+            Ok(base) => self.place(pid, base),
+            Err(Refusal::Gone) => {}
             Err(Refusal::Untouched(why)) => {
                 let _ = ptrace::detach(pid, None);
                 let path = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
@@ -643,6 +776,9 @@ impl Supervisor<'_> {
             let child = Pid::from_raw(args[0] as i32);
             if self.arena.control().foreign.load(Ordering::Relaxed) == 0 {
                 if self.belongs(child) {
+                    if let Some(place) = self.places.get(&pid.as_raw()) {
+                        self.places.insert(child.as_raw(), *place);
+                    }
                     self.know(child);
                 } else if nix::sys::signal::kill(child, None) == Err(Errno::ESRCH) {
                     // It has come and gone since.
@@ -825,6 +961,7 @@ impl Supervisor<'_> {
             mask: Some(mask),
             base: (base != 0).then_some(base),
             descriptors: Descriptors::from_packed(packed),
+            runs: false,
         };
         if let Some(executing) = self.executing.get_mut(&tid.as_raw()) {
             // Its last exec failed and we have not let go yet.

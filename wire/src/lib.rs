@@ -10,6 +10,7 @@
 #![no_std]
 
 pub mod arena;
+pub mod attach;
 pub mod hooks;
 pub mod host;
 pub mod inject;

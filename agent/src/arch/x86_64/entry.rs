@@ -56,7 +56,7 @@ global_asm!(
     "mov [rsi + {p_arena_size}], r12",
     "mov [rsi + {p_ids}], r13",
     "mov [rsi + {p_descriptors}], r14",
-    "mov [rsi + {p_bound}], r15",
+    "mov [rsi + {p_flags}], r15",
     "mov rdi, rsp",                        // the program's stack: argc, argv, environment
     "lea rsp, [rip + {start_stack_end}]",  // a stack of ours until the first thread block
     "call {start}",                        // returns the thread's saved registers
@@ -64,6 +64,14 @@ global_asm!(
     "jmp cg_leave",
     "2: int3",                             // the launcher reads rax: -errno, of mprotect
     "jmp 2b",
+    // A step of joining or leaving: the launcher leads a stopped task here, and gives it its
+    // registers back when the step stops itself.
+    ".globl cg_step",
+    "cg_step:",
+    "cld",
+    "lea rsp, [rip + {start_stack_end}]",
+    "call {step}",
+    "ud2",
 
     // ---- the gate ----------------------------------------------------------------------
     // Syscall User Dispatch's allowed range begins with the stubs before the image and ends
@@ -416,11 +424,12 @@ global_asm!(
     p_arena_size = const offset_of!(Params, arena_size),
     p_ids = const offset_of!(Params, ids),
     p_descriptors = const offset_of!(Params, descriptors),
-    p_bound = const offset_of!(Params, bound),
+    p_flags = const offset_of!(Params, flags),
     image_data = sym crate::image::IMAGE_DATA,
     image_end = sym crate::image::IMAGE_END,
     start_stack_end = sym crate::start::START_STACK_END,
     start = sym crate::start::start,
+    step = sym crate::attach::step,
     enter = sym crate::dispatch::enter,
     exit = sym crate::dispatch::exit,
     child = sym crate::task::child_start,
@@ -480,6 +489,8 @@ macro_rules! addresses {
 }
 
 addresses! {
+    /// Where a step of joining or leaving begins.
+    step = cg_step;
     /// End of the gate.
     gate_end = cg_gate_end;
     /// Way of calls nobody wants to see.

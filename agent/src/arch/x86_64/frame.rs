@@ -99,7 +99,7 @@ pub struct SignalStack {
 
 /// `struct sigcontext_64`.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 #[allow(missing_docs)]
 pub struct Context {
     pub r8: u64,

@@ -24,7 +24,12 @@ const ARCH_GET_FS: u64 = 0x1003;
 
 /// Takes the kernel's word about FSGSBASE.
 pub fn set_hwcap2(hwcap2: u64) {
-    HAVE_FSGSBASE.store(hwcap2 & HWCAP2_FSGSBASE != 0, Ordering::Relaxed);
+    allow_instructions(hwcap2 & HWCAP2_FSGSBASE != 0);
+}
+
+/// Whether the instructions are allowed.
+pub fn allow_instructions(yes: bool) {
+    HAVE_FSGSBASE.store(yes, Ordering::Relaxed);
 }
 
 /// Makes `base` the current thread's %gs base.
