@@ -73,6 +73,7 @@ pub unsafe extern "C" fn step() -> ! {
         step if step == Step::Look as u64 => look(),
         step if step == Step::JoinProgram as u64 => own().map(|t| join_program(t, exchange)),
         step if step == Step::Join as u64 => join(exchange),
+        step if step == Step::Calm as u64 => own().and_then(|t| calm(t, &exchange.registers)),
         step if step == Step::Settle as u64 => own().and_then(|t| settle(t, exchange)),
         step if step == Step::Revert as u64 => revert(),
         step if step == Step::Leave as u64 => own().map(|t| leave(t, exchange)),
@@ -139,13 +140,18 @@ fn join(exchange: &Exchange) -> Result<(), i64> {
     if armed < 0 { Err(armed) } else { Ok(()) }
 }
 
-fn settle(t: &'static Thread, exchange: &mut Exchange) -> Result<(), i64> {
+fn calm(t: &Thread, registers: &Registers) -> Result<(), i64> {
     // In a handler of the agent's, the phase is that of what the handler has interrupted.
     let stack = t.signal_stack();
-    let in_handler = exchange.registers.rsp.wrapping_sub(stack.sp) <= stack.size;
-    if in_handler || t.quiet.get() || t.holds.get() != 0 || t.bare.get() {
+    let in_handler = registers.rsp.wrapping_sub(stack.sp) <= stack.size;
+    let waits = t.quiet.get() || t.holds.get() != 0 || t.bare.get();
+    if in_handler || waits || !signals::can_settle(t, registers.rip) {
         return Err(errno::EAGAIN);
     }
+    Ok(())
+}
+
+fn settle(t: &'static Thread, exchange: &mut Exchange) -> Result<(), i64> {
     let mut context = context_of(&exchange.registers);
     // What the call under way had set for itself ends with it.
     let mut mask = exchange.mask;

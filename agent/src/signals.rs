@@ -400,6 +400,21 @@ pub enum Settled {
     Hold,
 }
 
+/// Whether [`settle`] would not have the task wait, and would find all locks free that the task may
+/// hold itself.
+pub fn can_settle(t: &Thread, ip: u64) -> bool {
+    let ways = [
+        entry::pass()..entry::enter_saved(),
+        entry::hook()..entry::hook_saved(),
+        entry::gate_hooked()..entry::exit_saved(),
+        entry::compat()..entry::bare_trap() + 1,
+    ];
+    t.library.get() == 0
+        && (!(image::base()..image::end()).contains(&ip)
+            || ways.iter().any(|way| way.contains(&ip))
+            || t.phase.get() != Phase::Agent as u32)
+}
+
 /// Turns the interrupted state into one of the program's. `mask` becomes the signal mask
 /// the interrupted call had set for its own duration, if any.
 pub fn settle(t: &'static Thread, c: &mut Context, mask: &mut u64) -> Settled {

@@ -95,6 +95,7 @@ impl Run {
             let program = Program::find(&self.target.program)?;
             crossgate_launch::run(&program, &options, &mut silent)?.code()
         } else {
+            options.linger = Linger::Wait;
             crossgate_launch::attach(&self.attach, &options, &mut silent)?;
             0
         };

@@ -34,13 +34,17 @@ pub struct Place {
 
 /// How long a process may be in the middle of something before it is said to be busy.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long it runs between two tries.
+/// How long it runs between two tries to join it.
 const PAUSE: Duration = Duration::from_millis(2);
+/// How long a task runs on that is in the middle of something.
+const MOMENT: Duration = Duration::from_micros(100);
 
 /// A task that is stopped, and the registers that it is to go on with.
 struct Task {
     stopped: Stopped,
     regs: libc::user_regs_struct,
+    /// It is in the middle of nothing of the agent's.
+    calm: bool,
 }
 
 /// All tasks of a process, stopped; they run on when this is dropped.
@@ -52,22 +56,51 @@ impl Tasks {
     /// Stops all tasks of `pid`.
     fn stop(pid: Pid) -> Result<Self> {
         let mut stopped = Self { tasks: Vec::new() };
+        stopped.stop_others(pid)?;
+        Ok(stopped)
+    }
+
+    /// Stops those that are not stopped.
+    fn stop_others(&mut self, pid: Pid) -> Result<()> {
         loop {
-            let known = |tid: Pid| stopped.tasks.iter().any(|task| task.stopped.pid == tid);
+            let known = |tid: Pid| self.tasks.iter().any(|task| task.stopped.pid == tid);
             let new: Vec<Pid> = tasks_of(pid)?.into_iter().filter(|&tid| !known(tid)).collect();
             if new.is_empty() {
                 break;
             }
             for tid in new {
                 match stop_one(tid) {
-                    Ok(()) => stopped.tasks.push(Task::new(tid)?),
+                    Ok(()) => self.tasks.push(Task::new(tid)?),
                     // It has ended meanwhile.
                     Err(Refusal::Gone) => {}
                     Err(why) => return Err(why),
                 }
             }
         }
-        if stopped.tasks.is_empty() { Err(Refusal::Gone) } else { Ok(stopped) }
+        if self.tasks.is_empty() { Err(Refusal::Gone) } else { Ok(()) }
+    }
+
+    /// Lets those run on that are in the middle of something; whether there were any. The others
+    /// hold nothing that these may wait for.
+    fn let_busy_go(&mut self, place: &Place) -> Result<bool> {
+        let mut exchange = Exchange::default();
+        let mut any = false;
+        let mut index = 0;
+        while let Some(task) = self.tasks.get_mut(index) {
+            if !task.calm {
+                exchange.registers = registers_of(&task.regs);
+                task.calm = !has_been_caught(task.stopped.pid)
+                    && task.step(place, Step::Calm, &mut exchange)? == 0;
+            }
+            if task.calm {
+                index += 1;
+                continue;
+            }
+            any = true;
+            let busy = self.tasks.swap_remove(index);
+            busy.stopped.let_go(busy.regs)?;
+        }
+        Ok(any)
     }
 }
 
@@ -122,7 +155,7 @@ impl Task {
         // What it does for us begins no call again.
         stopped.regs.orig_rax = u64::MAX;
         stopped.regs.rax = 0;
-        Ok(Self { stopped, regs })
+        Ok(Self { stopped, regs, calm: false })
     }
 
     /// Has the task do a step; gives what the agent answered.
@@ -241,51 +274,36 @@ pub fn join(injector: &Injector, pid: Pid) -> Result<(Vec<i32>, Place)> {
 /// is called while tasks run on that may wait for the supervisor, and when no task will record any more.
 pub fn leave(pid: Pid, place: &Place, mut serve: impl FnMut()) -> Result<()> {
     let end = Instant::now() + PATIENCE;
-    loop {
-        let mut all = Tasks::stop(pid)?;
-        let mut exchange = Exchange::default();
-        let mut busy = false;
-        for task in &mut all.tasks {
-            if has_been_caught(task.stopped.pid) {
-                busy = true;
-                break;
-            }
-            begin_again(&mut task.regs);
-            exchange.registers = registers_of(&task.regs);
-            let settled = task.step(place, Step::Settle, &mut exchange)?;
-            if settled == 0 {
-                set_registers(&mut task.regs, &exchange.registers);
-            } else {
-                busy = true;
-                break;
-            }
+    let mut all = Tasks::stop(pid)?;
+    while all.let_busy_go(place)? {
+        if Instant::now() > end {
+            let why = "a task of it stays in the middle of a call (vfork, a wait for a signal)";
+            return Err(Refusal::Untouched(why.into()));
         }
-        if busy {
-            drop(all);
-            if Instant::now() > end {
-                return Err(Refusal::Untouched(
-                    "a task of it stays in the middle of a call (vfork, a wait for a signal)"
-                        .into(),
-                ));
-            }
-            serve();
-            std::thread::sleep(PAUSE);
-            continue;
-        }
-        let reverted = all.tasks[0].step(place, Step::Revert, &mut exchange)?;
-        check(reverted, "some of its code cannot be written any more")?;
         serve();
-        for task in &mut all.tasks {
-            task.step(place, Step::Leave, &mut exchange)?;
-            task.stopped.mask = exchange.mask;
-        }
-        let last = &mut all.tasks[0];
-        last.step(place, Step::LeaveProgram, &mut exchange)?;
-        // By code in the program's own, which is where it goes on.
-        last.stopped.regs.rip = last.regs.rip;
-        last.stopped.unmap(place.base - STUBS_SIZE, image::WHOLE)?;
-        return Ok(());
+        std::thread::sleep(MOMENT);
+        all.stop_others(pid)?;
     }
+    let mut exchange = Exchange::default();
+    for task in &mut all.tasks {
+        begin_again(&mut task.regs);
+        exchange.registers = registers_of(&task.regs);
+        let settled = task.step(place, Step::Settle, &mut exchange)?;
+        check(settled, "a task of it does not become calm")?;
+        set_registers(&mut task.regs, &exchange.registers);
+    }
+    let reverted = all.tasks[0].step(place, Step::Revert, &mut exchange)?;
+    check(reverted, "some of its code cannot be written any more")?;
+    serve();
+    for task in &mut all.tasks {
+        task.step(place, Step::Leave, &mut exchange)?;
+        task.stopped.mask = exchange.mask;
+    }
+    let last = &mut all.tasks[0];
+    last.step(place, Step::LeaveProgram, &mut exchange)?;
+    // By code in the program's own, which is where it goes on.
+    last.stopped.regs.rip = last.regs.rip;
+    last.stopped.unmap(place.base - STUBS_SIZE, image::WHOLE)
 }
 
 /// Whether a call of the task was caught, and the signal that says so is still on its way.

@@ -55,8 +55,8 @@ pub enum Step {
     JoinProgram = 2,
     /// The task's calls come to the agent from here on.
     Join = 3,
-    /// Gives the registers with which the task can go on as if there were no agent; EAGAIN while it
-    /// is in the middle of something.
+    /// Gives the registers with which the task can go on as if there were no agent, when all tasks
+    /// are calm.
     Settle = 4,
     /// Takes all patches back.
     Revert = 5,
@@ -65,4 +65,7 @@ pub enum Step {
     /// After the last task: the program's handlers are its own, and all memory is given back but the
     /// image's.
     LeaveProgram = 7,
+    /// Says whether the task is in the middle of nothing of the agent's (EAGAIN: it is); takes no lock,
+    /// for who holds one may be stopped.
+    Calm = 8,
 }

@@ -93,6 +93,8 @@ fn test(full: bool, arguments: &[String]) -> Result<(), String> {
     if full {
         // What is tested with random input gets a hundred times as much of it.
         command.env("PROPTEST_CASES", "25600");
+        // And what takes minutes is not left out.
+        command.env("CROSSGATE_FULL", "1");
     }
     run(&mut command, &words)
 }
