@@ -17,7 +17,7 @@ use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
 use crate::image;
-use crate::inject::{Injector, Refusal, Stopped, Waited, wait_for};
+use crate::inject::{Injector, Refusal, Stopped, Waited, wait_now};
 
 type Result<T> = std::result::Result<T, Refusal>;
 
@@ -54,14 +54,15 @@ struct Tasks {
 
 impl Tasks {
     /// Stops all tasks of `pid`.
-    fn stop(pid: Pid) -> Result<Self> {
+    fn stop(pid: Pid, serve: &mut dyn FnMut()) -> Result<Self> {
         let mut stopped = Self { tasks: Vec::new() };
-        stopped.stop_others(pid)?;
+        stopped.stop_others(pid, serve)?;
         Ok(stopped)
     }
 
-    /// Stops those that are not stopped.
-    fn stop_others(&mut self, pid: Pid) -> Result<()> {
+    /// Stops those that are not stopped. `serve` is called while one cannot be: its child executes a
+    /// program, and asks us.
+    fn stop_others(&mut self, pid: Pid, serve: &mut dyn FnMut()) -> Result<()> {
         loop {
             let known = |tid: Pid| self.tasks.iter().any(|task| task.stopped.pid == tid);
             let new: Vec<Pid> = tasks_of(pid)?.into_iter().filter(|&tid| !known(tid)).collect();
@@ -69,7 +70,7 @@ impl Tasks {
                 break;
             }
             for tid in new {
-                match stop_one(tid) {
+                match stop_one(tid, serve) {
                     Ok(()) => self.tasks.push(Task::new(tid)?),
                     // It has ended meanwhile.
                     Err(Refusal::Gone) => {}
@@ -116,15 +117,33 @@ impl Drop for Tasks {
 fn tasks_of(pid: Pid) -> Result<Vec<Pid>> {
     let folder = fs::read_dir(format!("/proc/{pid}/task")).map_err(|_| Refusal::Gone)?;
     let names = folder.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    Ok(names.filter_map(|name| name.parse().ok()).map(Pid::from_raw).collect())
+    let tids = names.filter_map(|name| name.parse().ok()).map(Pid::from_raw);
+    Ok(tids.filter(|&tid| !has_ended(pid, tid)).collect())
 }
 
-fn stop_one(tid: Pid) -> Result<()> {
+/// Whether a task has ended, and is listed until somebody collects it: ptrace refuses those.
+fn has_ended(pid: Pid, tid: Pid) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat")).unwrap_or_default();
+    // The name before the state may hold anything.
+    let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());
+    matches!(state, None | Some('Z' | 'X'))
+}
+
+fn stop_one(tid: Pid, serve: &mut dyn FnMut()) -> Result<()> {
     const STOPPED: i32 = libc::SIGTRAP | libc::PTRACE_EVENT_STOP << 8;
-    ptrace::seize(tid, ptrace::Options::empty())?;
+    let seized = ptrace::seize(tid, ptrace::Options::empty());
+    if seized == Err(Errno::EPERM) && has_ended(tid, tid) {
+        return Err(Refusal::Gone);
+    }
+    seized?;
     ptrace::interrupt(tid)?;
     loop {
-        match wait_for(tid)? {
+        let Some(waited) = wait_now(tid)? else {
+            serve();
+            std::thread::sleep(MOMENT);
+            continue;
+        };
+        match waited {
             Waited::Gone => {
                 // SAFETY: collects a tracee that is gone.
                 unsafe { libc::waitpid(tid.as_raw(), std::ptr::null_mut(), libc::__WALL) };
@@ -231,7 +250,7 @@ pub fn join(injector: &Injector, pid: Pid) -> Result<(Vec<i32>, Place)> {
     let end = Instant::now() + PATIENCE;
     let mut place = None;
     loop {
-        let mut all = Tasks::stop(pid)?;
+        let mut all = Tasks::stop(pid, &mut || {})?;
         let count = all.tasks.len() as u64;
         let first = &mut all.tasks[0];
         if first.regs.cs != crate::inject::USER_CS {
@@ -274,7 +293,7 @@ pub fn join(injector: &Injector, pid: Pid) -> Result<(Vec<i32>, Place)> {
 /// is called while tasks run on that may wait for the supervisor, and when no task will record any more.
 pub fn leave(pid: Pid, place: &Place, mut serve: impl FnMut()) -> Result<()> {
     let end = Instant::now() + PATIENCE;
-    let mut all = Tasks::stop(pid)?;
+    let mut all = Tasks::stop(pid, &mut serve)?;
     while all.let_busy_go(place)? {
         if Instant::now() > end {
             let why = "a task of it stays in the middle of a call (vfork, a wait for a signal)";
@@ -282,7 +301,7 @@ pub fn leave(pid: Pid, place: &Place, mut serve: impl FnMut()) -> Result<()> {
         }
         serve();
         std::thread::sleep(MOMENT);
-        all.stop_others(pid)?;
+        all.stop_others(pid, &mut serve)?;
     }
     let mut exchange = Exchange::default();
     for task in &mut all.tasks {

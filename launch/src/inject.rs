@@ -428,25 +428,34 @@ pub enum Waited {
 /// Waits until `pid` is stopped or gone, whatever of our own signals come in between.
 pub fn wait_for(pid: Pid) -> nix::Result<Waited> {
     loop {
-        // SAFETY: zero is a valid siginfo; the calls write to the locals only.
-        let waited = unsafe {
-            let mut info: libc::siginfo_t = std::mem::zeroed();
-            let flags = libc::WEXITED | libc::WSTOPPED | libc::WNOWAIT | libc::__WALL;
-            let found = libc::waitid(libc::P_PID, pid.as_raw() as u32, &raw mut info, flags);
-            let ended =
-                matches!(info.si_code, libc::CLD_EXITED | libc::CLD_KILLED | libc::CLD_DUMPED);
-            let mut status = 0;
-            match Errno::result(found) {
-                Ok(_) if ended => Ok(Waited::Gone),
-                Ok(_) => Errno::result(libc::waitpid(pid.as_raw(), &raw mut status, libc::__WALL))
-                    .map(|_| Waited::Stopped(status)),
-                Err(e) => Err(e),
-            }
-        };
-        if !matches!(waited, Err(Errno::EINTR)) {
-            return waited;
+        if let Some(waited) = wait_with(pid, 0)? {
+            return Ok(waited);
         }
     }
+}
+
+/// Whether `pid` is stopped or gone.
+pub fn wait_now(pid: Pid) -> nix::Result<Option<Waited>> {
+    wait_with(pid, libc::WNOHANG)
+}
+
+fn wait_with(pid: Pid, flags: libc::c_int) -> nix::Result<Option<Waited>> {
+    // SAFETY: zero is a valid siginfo; the calls write to the locals only.
+    let waited = unsafe {
+        let mut info: libc::siginfo_t = std::mem::zeroed();
+        let flags = flags | libc::WEXITED | libc::WSTOPPED | libc::WNOWAIT | libc::__WALL;
+        let found = libc::waitid(libc::P_PID, pid.as_raw() as u32, &raw mut info, flags);
+        let ended = matches!(info.si_code, libc::CLD_EXITED | libc::CLD_KILLED | libc::CLD_DUMPED);
+        let mut status = 0;
+        match Errno::result(found) {
+            Ok(_) if info.si_pid() == 0 => Ok(None),
+            Ok(_) if ended => Ok(Some(Waited::Gone)),
+            Ok(_) => Errno::result(libc::waitpid(pid.as_raw(), &raw mut status, libc::__WALL))
+                .map(|_| Some(Waited::Stopped(status))),
+            Err(e) => Err(e),
+        }
+    };
+    if matches!(waited, Err(Errno::EINTR)) { Ok(None) } else { waited }
 }
 
 /// A descriptor limit raised for as long as the agent starts.

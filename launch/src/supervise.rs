@@ -441,26 +441,10 @@ impl Supervisor<'_> {
 
     /// Leaves all processes.
     fn leave_all(&mut self) {
-        // Those that are about to execute a program do so first.
-        for _ in 0..100 {
-            if self.executing.is_empty() {
-                break;
-            }
-            self.answer_requests();
-            self.reap();
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        while let Some(&pid) = self.processes.keys().next() {
+        // Parents first: what they make from then on is none of ours.
+        while let Some(&pid) = self.processes.keys().min() {
             let pid = Pid::from_raw(pid);
-            let Some(place) = self.places.get(&pid.as_raw()).copied() else {
-                self.observer.note(&format!("process {pid} cannot be left: it keeps its agent"));
-                self.processes.remove(&pid.as_raw());
-                continue;
-            };
-            let left = attach::leave(pid, &place, || {
-                self.answer_requests();
-                self.read_rings(u64::MAX);
-            });
+            let left = self.leave(pid);
             self.drain.retire(pid.as_raw());
             self.read_rings(u64::MAX);
             self.processes.remove(&pid.as_raw());
@@ -476,6 +460,34 @@ impl Supervisor<'_> {
                 }
             }
         }
+    }
+
+    /// Leaves a process; one that is about to execute a program does so first.
+    fn leave(&mut self, pid: Pid) -> std::result::Result<(), Refusal> {
+        const TRIES: u32 = 1000;
+        let mut result = Err(Refusal::Untouched("it does not come to execute a program".into()));
+        for _ in 0..TRIES {
+            let executes = |supervisor: &Self| {
+                supervisor.executing.values().any(|executing| executing.pid == pid)
+            };
+            if !executes(self) {
+                let unknown = || Refusal::Untouched("where its agent is is not known".into());
+                let place = self.places.get(&pid.as_raw()).copied().ok_or_else(unknown)?;
+                result = attach::leave(pid, &place, || {
+                    self.answer_requests();
+                    self.reap_executing();
+                    self.read_rings(u64::MAX);
+                });
+                // It may have asked for that meanwhile.
+                if result.is_ok() || !executes(self) {
+                    break;
+                }
+            }
+            self.answer_requests();
+            self.reap_executing();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        result
     }
 
     fn sleep(&self, bell: u32, milliseconds: u64) {
@@ -653,6 +665,19 @@ impl Supervisor<'_> {
                 return;
             }
             self.waited(Pid::from_raw(pid), status);
+        }
+    }
+
+    /// The same for tasks that execute a program only: others are being stopped.
+    fn reap_executing(&mut self) {
+        let tasks = self.executing.iter().flat_map(|(&tid, e)| [tid, e.pid.as_raw()]);
+        for pid in tasks.collect::<Vec<i32>>() {
+            let mut status = 0;
+            let flags = libc::__WALL | libc::WNOHANG;
+            // SAFETY: writes to `status`.
+            if unsafe { libc::waitpid(pid, &raw mut status, flags) } == pid {
+                self.waited(Pid::from_raw(pid), status);
+            }
         }
     }
 

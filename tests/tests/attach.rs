@@ -288,6 +288,27 @@ fn ends(bed: &Bed) -> Check {
     if text.contains("calls that came by a signal") { Ok(()) } else { Err(text) }
 }
 
+/// A shell that does nothing but make processes and execute programs.
+fn shell(bed: &Bed) -> Check {
+    let script = "echo ready; trap 'echo ok shell; exit' TERM; while :; do /bin/true; (:); done";
+    let busy = Busy::start(Path::new("sh"), &["-c", script])?;
+    let trace = bed.file("shell-trace");
+    let file = trace.to_str().ok_or("a strange path")?;
+    for time in 0..5 {
+        let joined = Joined::start(&["trace", "-o", file], busy.pid())?;
+        wait(100);
+        let said = joined.leave()?;
+        if said.contains("cannot be left") {
+            return Err(format!("time {}: {said}", time + 1));
+        }
+    }
+    let text = fs::read_to_string(&trace).map_err(|error| error.to_string())?;
+    if !text.contains("execve(\"/bin/true\"") {
+        return Err(format!("no execve in {} lines", text.lines().count()));
+    }
+    busy.end()
+}
+
 fn refused(bed: &Bed) -> Check {
     let busy = Busy::start(&bed.file("busy"), &["without children"])?;
     let pid = busy.pid();
@@ -337,6 +358,7 @@ fn main() -> ExitCode {
     let ignored = std::env::var_os("CROSSGATE_FULL").is_none();
     add("a_thousand_times", ignored, Box::new(|bed| again_and_again(bed, 1000)));
     add("ends", false, Box::new(ends));
+    add("shell", false, Box::new(shell));
     add("refused", false, Box::new(refused));
     skip::run(trials)
 }
