@@ -75,9 +75,9 @@ pub unsafe extern "C" fn step() -> ! {
         step if step == Step::Join as u64 => join(exchange),
         step if step == Step::Calm as u64 => own().and_then(|t| calm(t, &exchange.registers)),
         step if step == Step::Settle as u64 => own().and_then(|t| settle(t, exchange)),
-        step if step == Step::Revert as u64 => revert(),
+        step if step == Step::Revert as u64 => own().and_then(revert),
         step if step == Step::Leave as u64 => own().map(|t| leave(t, exchange)),
-        step if step == Step::LeaveProgram as u64 => leave_program(),
+        step if step == Step::LeaveProgram as u64 => own().map(leave_program),
         _ => Err(errno::EINVAL),
     };
     loop {
@@ -164,8 +164,14 @@ fn settle(t: &'static Thread, exchange: &mut Exchange) -> Result<(), i64> {
     }
 }
 
-/// EACCES when some code cannot be written any more.
-fn revert() -> Result<(), i64> {
+/// EACCES when some code cannot be written any more, EBUSY when the memory is another process's, too.
+fn revert(t: &Thread) -> Result<(), i64> {
+    const EBUSY: i64 = -16;
+    let mut shared = false;
+    t.for_each_other(|other| shared |= other.pid != t.pid);
+    if shared {
+        return Err(EBUSY);
+    }
     PROCESS.end_patches();
     if sites::revert(0, u64::MAX) { Ok(()) } else { Err(errno::EACCES) }
 }
@@ -187,8 +193,7 @@ fn leave(t: &Thread, exchange: &mut Exchange) {
     t.actions.get().drop_user();
 }
 
-fn leave_program() -> Result<(), i64> {
-    let t = Thread::of_index(0);
+fn leave_program(t: &Thread) {
     for signal in signals_of_program() {
         let own = signals::action_of(t, signal);
         let mut action = Action::DEFAULT;
@@ -203,7 +208,6 @@ fn leave_program() -> Result<(), i64> {
     let (arena, len) = (image::arena(), PROCESS.arena_len());
     Thread::unmap_all();
     sys::call2(nr::MUNMAP, arena, len);
-    Ok(())
 }
 
 fn context_of(r: &Registers) -> Context {

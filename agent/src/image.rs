@@ -144,9 +144,13 @@ pub static PARAMS: Params = Params {
     flags: AtomicU64::new(0),
 };
 
-/// Memory that only start-up code uses.
-#[repr(C, align(16))]
-pub struct StartStack(pub UnsafeCell<[u8; 8192]>);
+/// As much as a task's: steps of joining and leaving (`attach.rs`) run on it, too. What nobody
+/// touches takes no memory.
+pub const START_STACK_SIZE: usize = 22 << 10;
 
-// SAFETY: only the first instructions of a process use it, before there is a second task.
+/// A stack for code that runs while there is no other task, or all others are stopped.
+#[repr(C, align(16))]
+pub struct StartStack(pub UnsafeCell<[u8; START_STACK_SIZE]>);
+
+// SAFETY: one task at a time uses it: see above.
 unsafe impl Sync for StartStack {}

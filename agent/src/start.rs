@@ -23,7 +23,7 @@ use crate::{attach, dispatch, filter, inject, library, sites, trace, uaccess};
 /// of [`START_STACK_END`].
 #[used]
 #[unsafe(link_section = ".bss.start_stack")]
-static START_STACK: StartStack = StartStack(UnsafeCell::new([0; 8192]));
+static START_STACK: StartStack = StartStack(UnsafeCell::new([0; image::START_STACK_SIZE]));
 
 unsafe extern "C" {
     /// Address after [`START_STACK`], 16-aligned.

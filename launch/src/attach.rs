@@ -312,7 +312,10 @@ pub fn leave(pid: Pid, place: &Place, mut serve: impl FnMut()) -> Result<()> {
         set_registers(&mut task.regs, &exchange.registers);
     }
     let reverted = all.tasks[0].step(place, Step::Revert, &mut exchange)?;
-    check(reverted, "some of its code cannot be written any more")?;
+    check(
+        reverted,
+        "its memory is another process's, too, or some code cannot be written any more",
+    )?;
     serve();
     for task in &mut all.tasks {
         task.step(place, Step::Leave, &mut exchange)?;
