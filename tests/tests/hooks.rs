@@ -6,7 +6,7 @@
 use crossgate_tests::mode::{Mode, crossgate};
 use crossgate_tests::programs::{Program, Programs};
 use crossgate_tests::run::{Finished, Job, Scratch};
-use crossgate_tests::skip::{self, Outcome, skip};
+use crossgate_tests::skip::{self, Outcome, find_tool, skip};
 use libtest_mimic::{Completion, Trial};
 use std::ffi::OsString;
 use std::fs;
@@ -166,6 +166,27 @@ fn first_hook(bed: &Bed) -> Check {
         expect(&bed.run(Mode::Exhaustive, &[hook.clone().into()], &[], &line), 0, want, "")?;
     }
     Ok(())
+}
+
+/// `pkg-config` leads to the header, and says this version.
+fn pkg_config(bed: &Bed, test: &str) -> Outcome {
+    if find_tool("pkg-config").is_none() {
+        return skip(test, "pkg-config", "it is not here");
+    }
+    let ask = |what: &str| {
+        let mut command = Command::new("pkg-config");
+        command.args([what, "crossgate"]);
+        command.env("PKG_CONFIG_PATH", root().join("../hook/pkgconfig")).output()
+    };
+    let version = ask("--modversion")?;
+    if String::from_utf8_lossy(&version.stdout).trim() != env!("CARGO_PKG_VERSION") {
+        return Err(format!("{version:?}").into());
+    }
+    let flags = String::from_utf8_lossy(&ask("--cflags")?.stdout).trim().to_owned();
+    let source = bed.file("empty.c");
+    fs::write(&source, "#include <crossgate.h>\n")?;
+    let built = Command::new("cc").args([&flags, "-fsyntax-only"]).arg(&source).status()?;
+    if built.success() { Ok(Completion::Completed) } else { Err(flags.into()) }
 }
 
 /// The example that logs what is read, with a shell, its children and a static program.
@@ -647,6 +668,7 @@ fn main() -> ExitCode {
         add(name.into(), Box::new(check));
     }
     add("rust_hook".into(), Box::new(rust_hook));
+    add("pkg_config".into(), Box::new(pkg_config));
     for program in programs.all.iter().filter(|p| p.expect == "0" && !p.untraced) {
         let exhaustive = Mode::Exhaustive;
         let mut hooks: Vec<_> =
