@@ -69,9 +69,9 @@ impl Strict {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes over the listener that `pid` has as descriptor `fd`. `wake` is called when there is
-    /// something to tell.
-    pub fn listen(&self, pid: Pid, fd: i32, wake: impl Fn() + Send + 'static) -> io::Result<()> {
+    /// Takes over the listener that `pid` has as descriptor `fd`. When there is something to tell, the
+    /// supervisor gets SIGCHLD.
+    pub fn listen(&self, pid: Pid, fd: i32) -> io::Result<()> {
         // SAFETY: plain system calls; the results are descriptors of ours.
         let listener = unsafe {
             let pidfd = owned(libc::syscall(libc::SYS_pidfd_open, pid.as_raw(), 0))?;
@@ -80,12 +80,12 @@ impl Strict {
         let strict = self.clone();
         // The supervisor's signals interrupt its sleep, not this thread's.
         let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
-        let started = std::thread::Builder::new().spawn(move || strict.serve(&listener, wake));
+        let started = std::thread::Builder::new().spawn(move || strict.serve(&listener));
         before.thread_set_mask()?;
         started.map(drop)
     }
 
-    fn serve(&self, listener: &OwnedFd, wake: impl Fn()) {
+    fn serve(&self, listener: &OwnedFd) {
         loop {
             let mut seen = Notification::default();
             // SAFETY: as the kernel lays it out, and zero as it wants it.
@@ -105,10 +105,13 @@ impl Strict {
             const AUDIT_ARCH_X86_64: u32 = 0xc000_003e;
             let native = seen.arch == AUDIT_ARCH_X86_64;
             self.shared().outside.push(Outside { tid, nr: seen.nr, native, ip: seen.ip });
-            // All of its process; the call waits for an answer that does not come.
-            // SAFETY: a plain system call.
-            unsafe { libc::kill(tid, libc::SIGKILL) };
-            wake();
+            // All of its process; the call waits for an answer that does not come. The supervisor may
+            // be done by then: no memory is shared with it but what this holds.
+            // SAFETY: plain system calls.
+            unsafe {
+                libc::kill(tid, libc::SIGKILL);
+                libc::kill(libc::getpid(), libc::SIGCHLD);
+            }
         }
     }
 

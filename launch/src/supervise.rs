@@ -406,6 +406,8 @@ impl Supervisor<'_> {
             };
             self.sleep(bell, sleep);
         }
+        // What was killed for a call may have been the last.
+        self.tell_of_outside();
         if traces {
             self.read_rings(u64::MAX);
         }
@@ -893,16 +895,8 @@ impl Supervisor<'_> {
     /// The first program's agent has installed the filter of strict mode, and `fd` is its listener
     /// there; or it could not. Gives 0 or `-errno`.
     fn listen(&mut self, pid: Pid, fd: i64) -> i64 {
-        let doorbell = DOORBELL.load(Ordering::Relaxed).expose_provenance();
-        let ring = move || {
-            let doorbell: *const AtomicU32 = std::ptr::with_exposed_provenance(doorbell);
-            // SAFETY: the arena of this run is mapped until the process ends.
-            let doorbell = unsafe { &*doorbell };
-            doorbell.fetch_add(1, Ordering::Release);
-            wake(doorbell);
-        };
         let listening = match i32::try_from(fd) {
-            Ok(fd @ 0..) => self.strict.listen(pid, fd, ring),
+            Ok(fd @ 0..) => self.strict.listen(pid, fd),
             _ => Err(std::io::Error::from_raw_os_error(-fd as i32)),
         };
         let Err(why) = listening else { return 0 };
